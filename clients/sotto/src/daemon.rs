@@ -6,6 +6,7 @@
 
 mod account;
 mod blocked;
+mod day;
 pub(crate) mod desk;
 pub(crate) mod devices;
 mod door;

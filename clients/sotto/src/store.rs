@@ -338,7 +338,7 @@ impl Store {
     #[must_use]
     pub fn known_nodes(&self) -> Option<Vec<u8>> {
         let mut bytes = Vec::new();
-        let file = File::open(self.directory.join(NODES)).ok()?;
+        let file = open_file(&self.directory.join(NODES)).ok()?;
         // One byte more than there may be shows what is too long.
         file.take(NODES_BYTES + 1).read_to_end(&mut bytes).ok()?;
         Some(bytes)
@@ -404,7 +404,7 @@ struct State {
 
 fn read(directory: &Path, passphrase: Option<&Passphrase>) -> Result<State, StoreError> {
     let path = directory.join(STATE);
-    let bytes = Zeroizing::new(fs::read(&path).map_err(|source| io_error("read", &path, source))?);
+    let bytes = open_file(&path).and_then(read_whole).map_err(|source| io_error("read", &path, source))?;
     let problem = |problem: Problem| problem.at(directory);
     match format::decode(&bytes).map_err(problem)? {
         Content::Open(..) if passphrase.is_some() => Err(StoreError::Open(directory.to_owned())),
@@ -418,6 +418,24 @@ fn read(directory: &Path, passphrase: Option<&Passphrase>) -> Result<State, Stor
             Ok(State { address, snapshot: Zeroizing::new(snapshot.to_vec()), key: Some(key) })
         }
     }
+}
+
+/// Opens a file of the directory to be read. What is none, such as a pipe, is not waited for.
+pub(crate) fn open_file(path: &Path) -> io::Result<File> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is no file"));
+    }
+    File::open(path)
+}
+
+/// All of it, in memory that is erased and was never moved.
+fn read_whole(mut file: File) -> io::Result<Zeroizing<Vec<u8>>> {
+    let size = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
+    let mut bytes = Zeroizing::new(Vec::new());
+    // One more, so that the end is found without more memory.
+    bytes.try_reserve_exact(size.saturating_add(1)).map_err(|_| io::ErrorKind::FileTooLarge)?;
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Removes a file that may be there, and what a write of it left that was cut off.
@@ -498,7 +516,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::format::HEAD_BYTES;
-    use super::{STATE, Store, StoreError, default_directory};
+    use super::{NODES, STATE, Store, StoreError, default_directory};
     use sotto_wire::{Host, RootKey, Transport};
 
     use crate::Address;
@@ -644,5 +662,21 @@ mod tests {
         store.set_joining(true).unwrap();
         store.discard().unwrap();
         assert!(!joining() && Store::create(home.path(), address()).is_ok());
+    }
+
+    /// Commands that look at such a directory would stand still for ever.
+    #[test]
+    #[cfg(unix)]
+    fn nobody_waits_for_a_pipe_in_the_place_of_a_file() {
+        let home = tempfile::tempdir().unwrap();
+        for name in [STATE, NODES, "history"] {
+            let made = std::process::Command::new("mkfifo").arg(home.path().join(name)).status().unwrap();
+            assert!(made.success());
+        }
+        let Err(refused) = super::read(home.path(), None) else { panic!("a pipe is no state") };
+        assert!(refused.to_string().contains("no file"), "{refused}");
+        let no_file = super::open_file(&home.path().join("history")).unwrap_err();
+        assert_eq!(no_file.kind(), std::io::ErrorKind::InvalidData);
+        assert!(super::open_file(&home.path().join(NODES)).is_err());
     }
 }

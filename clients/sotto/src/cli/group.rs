@@ -12,6 +12,10 @@ use super::print::{result, status};
 use crate::daemon::message::{Account, Reply};
 use crate::daemon::{parse, unexpected};
 
+/// What holds in a group from its card on.
+const RULES: &str = "whoever has the card reads what is said here. Nobody is added later; its maker alone removes somebody, or the \
+                     next on the card where the maker has left; who has left or was removed does not come back";
+
 pub(super) async fn create(home: Option<PathBuf>, name: String, members: Vec<String>) -> Result<(), Failure> {
     let Reply::Card(card) = online(home, Account::CreateGroup { name, members }).await? else {
         return Err(unexpected());
@@ -19,6 +23,7 @@ pub(super) async fn create(home: Option<PathBuf>, name: String, members: Vec<Str
     result(&card.0)?;
     if io::stdout().is_terminal() {
         status("give this to the members, where nobody else reads it; there: 'sotto group join'");
+        status(RULES);
     }
     Ok(())
 }
@@ -31,6 +36,7 @@ pub(super) async fn join(home: Option<PathBuf>) -> Result<(), Failure> {
         return Err(unexpected());
     };
     status(&format!("you are in {group} now; next: 'sotto chat {group}'"));
+    status(RULES);
     Ok(())
 }
 
@@ -45,6 +51,7 @@ pub(super) async fn remove(home: Option<PathBuf>, group: String, member: String)
     let line = format!("{member} is removed from {group}; the others learn it in your next turns with them");
     online(home, Account::RemoveMember { group, member }).await?;
     status(&line);
+    status("what is said before the group has new keys, the one removed can still read");
     Ok(())
 }
 

@@ -101,6 +101,7 @@ fn as_object(told: &Told) -> Option<Value> {
         Told::Round(cost) => json!({
             "event": "round", "round": cost.round, "deposits": cost.deposits, "bytes_up": cost.bytes_up,
             "bytes_down": cost.bytes_down,
+            "bytes_day": cost.bytes_day,
         }),
         Told::Connection { connected, node } => {
             json!({"event": "connection", "connected": connected, "node": node})

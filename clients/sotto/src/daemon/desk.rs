@@ -1,6 +1,7 @@
 //! What all connections to programs share.
 
 use core::time::Duration;
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,6 +15,7 @@ use tokio::time::Instant;
 
 use super::account::{as_said, find, texts};
 use super::blocked::drop_hidden;
+use super::day::Day;
 use super::devices::Devices;
 use super::door::{Came, Door};
 use super::face::Face;
@@ -63,6 +65,9 @@ pub(super) struct Desk {
     connected: AtomicBool,
     /// The newest round, how long it had been open when that was heard, and when that was.
     opened: Mutex<Option<(u64, Duration, Instant)>>,
+    day: Mutex<Day>,
+    /// Those who have not answered, of whom a person was told.
+    reminded: Mutex<BTreeSet<ConversationId>>,
     stop: Notify,
     pub(super) journal: Arc<Journal>,
     pub(super) history: Arc<History>,
@@ -100,6 +105,8 @@ impl Desk {
             leaves,
             connected: AtomicBool::new(true),
             opened: Mutex::new(None),
+            day: Mutex::default(),
+            reminded: Mutex::default(),
             stop: Notify::new(),
             journal,
             history,
@@ -186,7 +193,10 @@ impl Desk {
                 self.journal.write(Entry::Step(round.0, notes::step(*step)));
                 return None;
             }
-            Event::RoundReport(_) => self.touch().await,
+            Event::RoundReport(_) => {
+                self.touch().await;
+                self.remind().await;
+            }
             _ => {}
         }
         if let Some(of) = concerns(&event) {
@@ -356,6 +366,19 @@ impl Desk {
         let _ = spawn_blocking(move || history.touch()).await;
     }
 
+    /// Tells of those who have not answered to an invitation that was accepted here, each once while this runs.
+    async fn remind(&self) {
+        let blocked = self.history.blocked();
+        let Ok(late) = self.handle.ask(move |client| notes::unanswered(client, &blocked, now())).await else {
+            return;
+        };
+        for (id, line) in late {
+            if self.reminded.lock().unwrap_or_else(PoisonError::into_inner).insert(id) {
+                self.write(Some(Entry::Lasting(Note::new(Severity::Warning, line))));
+            }
+        }
+    }
+
     /// Texts that nobody has seen, as they are shown.
     pub(super) async fn texts(&self) -> Result<Vec<Text>, Failure> {
         let blocked = self.history.blocked();
@@ -381,6 +404,11 @@ impl Desk {
     fn write(&self, entry: Option<Entry>) {
         let entry = match entry {
             Some(Entry::Text(text)) => Some(Entry::Text(self.history.present(text))),
+            Some(Entry::Round(mut cost)) => {
+                let mut day = self.day.lock().unwrap_or_else(PoisonError::into_inner);
+                cost.bytes_day = day.add(now(), cost.bytes_up + cost.bytes_down);
+                Some(Entry::Round(cost))
+            }
             entry => entry,
         };
         match &entry {

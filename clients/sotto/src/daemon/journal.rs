@@ -1,5 +1,6 @@
 //! What happened, for programs that are attached and for those that come later. It holds up nobody and grows without end
-//! by nothing: who does not listen misses what is old.
+//! by nothing: who does not listen misses what weighs least, and of that what is old. So nobody who causes many lines takes
+//! an alarm away by them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -36,6 +37,15 @@ pub(super) enum Entry {
 }
 
 impl Entry {
+    /// How much is lost with it; most things come again, or can be asked for.
+    fn weight(&self) -> Option<Severity> {
+        match self {
+            Self::Lasting(note) => Some(note.severity),
+            Self::Audited(Audited { found: Found::Cheated, .. }) => Some(Severity::Alarm),
+            _ => None,
+        }
+    }
+
     /// What is worth telling also to one who comes later.
     fn lasting(&self) -> Option<Note> {
         match self {
@@ -50,9 +60,10 @@ impl Entry {
 
 #[derive(Default)]
 struct Entries {
-    entries: VecDeque<Entry>,
-    /// Number of the first of them.
-    first: u64,
+    /// With their numbers, which ascend. What was left out for want of room leaves a gap.
+    entries: VecDeque<(u64, Entry)>,
+    /// The number of what comes next.
+    end: u64,
     /// Up to here somebody has taken them.
     taken: u64,
     /// Up to where every listener has, by the listener's number.
@@ -61,15 +72,37 @@ struct Entries {
 }
 
 impl Entries {
-    fn end(&self) -> u64 {
-        self.first + self.entries.len() as u64
+    fn push(&mut self, entry: Entry) {
+        self.entries.push_back((self.end, entry));
+        self.end += 1;
+        if self.entries.len() > KEPT_MAX {
+            self.leave_one_out();
+        }
+    }
+
+    /// Of what weighs least, what is said again by the newest, or else the oldest.
+    fn leave_one_out(&mut self) {
+        let Some(least) = self.entries.iter().map(|(_, entry)| entry.weight()).min() else { return };
+        let newest = self.entries.len() - 1;
+        let said_again = self.entries.range(..newest).position(|(_, entry)| {
+            least.is_some() && entry.weight() == least && *entry == self.entries[newest].1
+        });
+        let oldest = || self.entries.iter().position(|(_, entry)| entry.weight() == least);
+        if let Some(place) = said_again.or_else(oldest) {
+            self.entries.remove(place);
+        }
+    }
+
+    /// Those with this number and later.
+    fn since(&self, number: u64) -> impl Iterator<Item = &(u64, Entry)> {
+        self.entries.range(self.entries.partition_point(|(of_it, _)| *of_it < number)..)
     }
 
     /// Forgets what nobody will take any more.
     fn forget(&mut self) {
         let needed = self.places.values().copied().min().unwrap_or(self.taken);
-        while self.first < needed && self.entries.pop_front().is_some() {
-            self.first += 1;
+        while self.entries.front().is_some_and(|(number, _)| *number < needed) {
+            self.entries.pop_front();
         }
     }
 }
@@ -91,16 +124,15 @@ pub(super) struct Listener<'a> {
 impl Journal {
     /// With what waits to be told from before.
     pub(super) fn new(untold: Vec<Note>) -> Self {
-        let entries = untold.into_iter().map(Entry::Lasting).collect();
-        let kept = Entries { entries, ..Entries::default() };
-        Self { end: watch::Sender::new(kept.end()), kept: Mutex::new(kept), untold: watch::Sender::new(()) }
+        let mut kept = Entries::default();
+        untold.into_iter().map(Entry::Lasting).for_each(|entry| kept.push(entry));
+        Self { end: watch::Sender::new(kept.end), kept: Mutex::new(kept), untold: watch::Sender::new(()) }
     }
 
     /// What lasts and nobody has taken yet.
     pub(super) fn untold(&self) -> Vec<Note> {
         let kept = self.kept();
-        let taken = usize::try_from(kept.taken.saturating_sub(kept.first)).unwrap_or(usize::MAX);
-        kept.entries.iter().skip(taken).filter_map(Entry::lasting).collect()
+        kept.since(kept.taken).filter_map(|(_, entry)| entry.lasting()).collect()
     }
 
     /// Tells when [`Journal::untold`] may have changed.
@@ -110,16 +142,14 @@ impl Journal {
 
     pub(super) fn write(&self, entry: Entry) {
         let mut kept = self.kept();
-        let lasts = entry.lasting().is_some();
-        if kept.places.is_empty() && !lasts {
+        let lasts = entry.weight().is_some();
+        // To who comes later a line is worth telling once.
+        let waits = |kept: &Entries| kept.since(kept.taken).any(|(_, untold)| *untold == entry);
+        if kept.places.is_empty() && (!lasts || waits(&kept)) {
             return;
         }
-        if kept.entries.len() == KEPT_MAX {
-            kept.entries.pop_front();
-            kept.first += 1;
-        }
-        kept.entries.push_back(entry);
-        self.end.send_replace(kept.end());
+        kept.push(entry);
+        self.end.send_replace(kept.end);
         if lasts {
             self.untold.send_replace(());
         }
@@ -129,7 +159,7 @@ impl Journal {
     pub(super) fn listen(&self) -> Listener<'_> {
         let mut kept = self.kept();
         kept.listeners += 1;
-        let (number, place) = (kept.listeners, kept.taken.max(kept.first));
+        let (number, place) = (kept.listeners, kept.taken);
         kept.places.insert(number, place);
         let mut news = self.end.subscribe();
         news.mark_changed();
@@ -153,20 +183,18 @@ impl Listener<'_> {
         let _ = self.news.changed().await;
     }
 
-    /// The next entry, and how many before it came too fast.
+    /// The next entry, and for how many before it there was no room.
     pub(super) fn next(&mut self) -> Option<(u64, Entry)> {
         let mut kept = self.journal.kept();
         let place = *kept.places.get(&self.number)?;
-        let missed = kept.first.saturating_sub(place);
-        let place = place + missed;
-        let entry = kept.entries.get(usize::try_from(place - kept.first).ok()?)?.clone();
-        kept.places.insert(self.number, place + 1);
-        if entry.lasting().is_some() && kept.taken <= place {
+        let (number, entry) = kept.since(place).next()?.clone();
+        kept.places.insert(self.number, number + 1);
+        if entry.weight().is_some() && kept.taken <= number {
             self.journal.untold.send_replace(());
         }
-        kept.taken = kept.taken.max(place + 1);
+        kept.taken = kept.taken.max(number + 1);
         kept.forget();
-        Some((missed, entry))
+        Some((number - place, entry))
     }
 }
 
@@ -220,5 +248,62 @@ mod tests {
         slow.changed().await;
         assert_eq!(slow.next(), Some((3, passing(3))));
         assert_eq!(slow.next(), Some((0, passing(4))));
+    }
+
+    fn lasting(severity: Severity, line: &str) -> Entry {
+        Entry::Lasting(Note::new(severity, line))
+    }
+
+    /// Neither with nobody there nor beside one who has stalled.
+    #[test]
+    fn no_flood_takes_an_alarm_away() {
+        let alarm = lasting(Severity::Alarm, "THE SERVER CHEATS");
+        for stalls in [false, true] {
+            let journal = Journal::new(Vec::new());
+            let stalled = stalls.then(|| journal.listen());
+            journal.write(alarm.clone());
+            for number in 0..2 * KEPT_MAX {
+                journal.write(lasting(Severity::Warning, &format!("warning {number}")));
+                journal.write(passing(number));
+                journal.write(lasting(Severity::Alarm, "the same again and again"));
+            }
+            assert!(journal.kept().entries.len() <= KEPT_MAX);
+            assert_eq!(journal.untold()[0].line, "THE SERVER CHEATS");
+            let again = Journal::new(journal.untold());
+            assert_eq!(again.listen().next(), Some((0, alarm.clone())));
+            let mut listener = stalled.unwrap_or_else(|| journal.listen());
+            assert_eq!(listener.next(), Some((0, alarm.clone())));
+            assert!(listener.next().unwrap().0 > 0, "what was left out is counted");
+        }
+    }
+
+    #[test]
+    fn what_is_left_out_among_alarms_is_what_was_said_again_and_nothing_for_what_passes() {
+        let journal = Journal::new(Vec::new());
+        let mut stalled = journal.listen();
+        for number in 0..KEPT_MAX {
+            journal.write(lasting(Severity::Alarm, &number.to_string()));
+        }
+        journal.write(passing(0));
+        journal.write(lasting(Severity::Alarm, "7"));
+        let lines: Vec<_> = core::iter::from_fn(|| stalled.next()).collect();
+        assert_eq!(lines.len(), KEPT_MAX);
+        let left_out: Vec<_> = lines.iter().filter(|(missed, _)| *missed > 0).collect();
+        let (again, after) = (lasting(Severity::Alarm, "7"), lasting(Severity::Alarm, "8"));
+        assert_eq!(left_out, [&(1, after), &(1, again)]);
+    }
+
+    #[test]
+    fn to_who_comes_later_a_line_is_told_once_and_again_when_it_comes_again() {
+        let journal = Journal::new(Vec::new());
+        let alarm = lasting(Severity::Alarm, "a copy is online");
+        for _ in 0..3 {
+            journal.write(alarm.clone());
+        }
+        let mut listener = journal.listen();
+        assert_eq!((listener.next(), listener.next()), (Some((0, alarm.clone())), None));
+        drop(listener);
+        journal.write(alarm.clone());
+        assert_eq!(journal.listen().next(), Some((0, alarm)));
     }
 }

@@ -313,6 +313,9 @@ pub(crate) struct RoundCost {
     pub(crate) deposits: u64,
     pub(crate) bytes_up: u64,
     pub(crate) bytes_down: u64,
+    /// What rounds took in the last 24 hours, both ways, since the participant began.
+    #[serde(default)]
+    pub(crate) bytes_day: u64,
     /// The same in words, and more.
     pub(crate) line: String,
 }

@@ -3,16 +3,20 @@
 use core::time::Duration;
 
 use sotto_protocol::audit::AUDITED_WHEN_ASKED;
-use sotto_protocol::client::{Client, Notice, Unshown, Warning};
-use sotto_protocol::{ConversationId, ConversationKind, RoundMode, ServerParameters};
+use sotto_protocol::client::{Client, Notice, OpenInvitation, Unshown, Warning};
+use sotto_protocol::{ConversationId, ConversationKind, RoundMode, ServerParameters, UnixMillis};
 
 use super::account::as_shown;
+use super::blocked::Blocked;
 use super::journal::Entry;
 use super::message::{Audited, Found, Note, Reply, RoundCost, Severity, Step};
 use super::parcel::Parcel;
 use super::severity::{of_loss, of_trouble, of_warning};
 use crate::cost::rounds_to_arrive;
 use crate::{ConnectError, Event, Finding, RoundReport};
+
+/// People are told no earlier that somebody has not answered.
+const UNANSWERED_MS: u64 = 60 * 60 * 1000;
 
 /// What becomes of an event in the journal.
 pub(super) fn entry(event: &Event, client: &Client) -> Option<Entry> {
@@ -55,6 +59,10 @@ pub(super) fn entry(event: &Event, client: &Client) -> Option<Entry> {
         Event::Notice(Notice::Warning(warning)) => {
             let about = about(warning).map_or_else(String::new, |id| format!(" ({})", name(&id)));
             lasting(of_warning(warning), format!("warning{about}: {warning}"))
+        }
+        // Told also to one who comes later, as it may be over by then; without the round, so that it is the same line again.
+        Event::Trouble { trouble, .. } if of_trouble(trouble) == Severity::Alarm => {
+            lasting(Severity::Alarm, format!("warning: {trouble}"))
         }
         Event::Trouble { round: Some(round), trouble } => {
             passing(of_trouble(trouble), format!("warning: round {round}: {trouble}"))
@@ -139,6 +147,28 @@ fn expired(contact: &str, accepted: bool, texts: u32) -> String {
     )
 }
 
+/// Who was to be online since an invitation was accepted here, and has not answered: it may have been used before, of which only
+/// who made it can know.
+pub(super) fn unanswered(
+    client: &Client,
+    blocked: &Blocked,
+    now: UnixMillis,
+) -> Vec<(ConversationId, String)> {
+    let (server, places) = (client.server(), client.settings().conversations);
+    // Request and answer, each as long as a text may take, and as long again.
+    let wait = 4 * u64::from(rounds_to_arrive(server, places)) * u64::from(server.round_ms);
+    let wait = wait.max(UNANSWERED_MS);
+    let late = |open: &OpenInvitation| open.accepted && now.since(open.made) >= wait;
+    let line = |contact: &str| {
+        format!(
+            "{contact} has not answered since you accepted the invitation: either {contact} was not online, or somebody              else has used it before you, as it serves one person; if {contact} was online, ask for another"
+        )
+    };
+    let open = client.invitations().into_iter();
+    let open = open.filter(|open| late(open) && !blocked.blocks(open.conversation));
+    open.map(|open| (open.conversation, line(&open.contact))).collect()
+}
+
 /// The conversation that a warning is about.
 fn about(warning: &Warning) -> Option<ConversationId> {
     match warning {
@@ -181,7 +211,9 @@ fn cost(report: &RoundReport) -> RoundCost {
         report.build.as_millis(),
         (report.query.time + report.answer.time).as_millis(),
     );
-    RoundCost { round: report.round.0, deposits: report.entries, bytes_up: up, bytes_down: down, line }
+    let (round, deposits) = (report.round.0, report.entries);
+    // Whoever hears one after the other adds them up.
+    RoundCost { round, deposits, bytes_up: up, bytes_down: down, bytes_day: 0, line }
 }
 
 /// What a person can expect of the server's rounds.
@@ -245,10 +277,29 @@ pub(super) fn is_alarming(error: &ConnectError) -> bool {
 mod tests {
     use sotto_protocol::UnixMillis;
 
-    use super::{GROUP_CONTENT, PAIR_CONTENT, sending};
+    use super::{GROUP_CONTENT, PAIR_CONTENT, UNANSWERED_MS, sending, unanswered};
+    use crate::daemon::blocked::Blocked;
     use crate::daemon::message::Reply;
     use crate::daemon::parcel::Parcel;
     use crate::testing::client;
+
+    #[test]
+    fn who_accepted_an_invitation_that_nobody_answers_hears_what_may_have_happened() {
+        let (mut alice, mut bob) = (client("alice"), client("bob"));
+        let mut rng: rand::rngs::StdRng = rand::make_rng();
+        let invitation = alice.invite("bob", UnixMillis(0), &mut rng).unwrap();
+        let id = bob.accept("alice", &invitation, UnixMillis(5), &mut rng).unwrap();
+        bob.invite("carol", UnixMillis(0), &mut rng).unwrap();
+        let nobody = Blocked::default();
+        assert!(unanswered(&bob, &nobody, UnixMillis(4 + UNANSWERED_MS)).is_empty());
+        assert!(unanswered(&bob, &nobody, UnixMillis(0)).is_empty(), "a clock was put back");
+        let told = unanswered(&bob, &nobody, UnixMillis(5 + UNANSWERED_MS));
+        assert!(told.len() == 1 && told[0].0 == id && told[0].1.starts_with("alice has not answered"));
+        assert!(
+            unanswered(&alice, &nobody, UnixMillis(1 << 40)).is_empty(),
+            "who invited waits for a person"
+        );
+    }
 
     /// What is said of a file before it is sent is as many messages as it takes, and their turns.
     #[test]

@@ -30,7 +30,7 @@ const HELP: &str = "\
 /reply TEXT             to the last text that came; /reply-to N TEXT: Nth last
 /search TEXT            find TEXT in the open conversation
 /notices                what was told before
-/dismiss                the alarm was seen
+/dismiss                the alarm was seen; /dismiss all: all of them
 /online                 come online, if 'sotto run' has ended
 /quit                   leave the screen; you stay online
 
@@ -63,6 +63,10 @@ pub(super) fn perform(model: &mut Model, line: &str) -> Vec<Act> {
         ("/online", []) if model.is_online() => model.notice("you are online"),
         ("/online", []) => return vec![Act::Online],
         ("/dismiss", []) => dismiss(model),
+        ("/dismiss", ["all"]) => {
+            model.alarms.clear();
+            dismiss(model);
+        }
         ("/notices", []) => notices(model),
         ("/open", [name]) => open_named(model, name),
         ("/search", []) => model.view = View::Search(Search::default()),

@@ -176,7 +176,11 @@ impl SealedLog {
         only_looks: bool,
     ) -> io::Result<Opened> {
         let none = |why: &'static str| io::Error::new(io::ErrorKind::InvalidData, why);
-        let mut file = OpenOptions::new().read(true).write(!only_looks).open(path)?;
+        let mut file = match only_looks {
+            true => super::open_file(path)?,
+            // A pipe that is opened for both is there at once.
+            false => OpenOptions::new().read(true).write(true).open(path)?,
+        };
         let about = file.metadata()?;
         // Nothing else is read, or waited for.
         if !about.is_file() {

@@ -83,22 +83,34 @@ pub(super) fn note(model: &Model, frame: &mut Frame<'_>, area: Rect, palette: Pa
 
 /// How the participant, its session and the rounds stand; what matters most first.
 pub(super) fn rounds(model: &Model, frame: &mut Frame<'_>, area: Rect, palette: Palette) {
+    if let Connection::Gone(why) = &model.connection {
+        let line = shown(&format!("! OFFLINE: {why}; /online")).replace('\n', " ");
+        return bar(frame, area, &line, palette.alarm());
+    }
+    let whole = round_line(model, false);
+    let fits = super::columns(&whole) <= usize::from(area.width);
+    let line = if fits { whole } else { round_line(model, true) };
+    bar(frame, area, &line, palette.rounds());
+}
+
+/// The same in fewer words, where there is no room for all.
+fn round_line(model: &Model, short: bool) -> String {
     let mut parts = Vec::new();
     match &model.connection {
-        Connection::Gone(why) => {
-            let line = shown(&format!("! OFFLINE: {why}; /online")).replace('\n', " ");
-            return bar(frame, area, &line, palette.alarm());
-        }
+        Connection::Gone(_) => {}
         Connection::Online { connected: false, node } => {
             parts.push(format!("! no connection, trying {}", name(node, 40)));
         }
+        Connection::Online { connected: true, node } if short => parts.push(name(node, 25)),
         Connection::Online { connected: true, node } => parts.push(format!("online {}", name(node, 40))),
     }
     if let Some((round, opened)) = model.rounds.opened {
         let next = model.rounds.length_ms.map_or_else(String::new, |length| {
             let open_ms = model.now.instant.saturating_duration_since(opened).as_millis();
             match u128::from(length).checked_sub(open_ms) {
+                Some(left) if short => format!(", {} s", left.div_ceil(1000)),
                 Some(left) => format!(", next in {} s", left.div_ceil(1000)),
+                None if short => ", late".to_owned(),
                 None => ", next is late".to_owned(),
             }
         });
@@ -108,19 +120,23 @@ pub(super) fn rounds(model: &Model, frame: &mut Frame<'_>, area: Rect, palette: 
         parts.push(match step {
             Step::Opened { .. } => "deposit next".to_owned(),
             Step::Deposited => "deposited".to_owned(),
+            Step::Ready if short => "fetching".to_owned(),
             Step::Ready => format!("fetching {round}"),
         });
     }
     if let Some(cost) = &model.rounds.cost {
         parts.push(format!("↑{} ↓{}", bytes(cost.bytes_up), bytes(cost.bytes_down)));
+        parts.push(format!("day {}", bytes(cost.bytes_day)));
     }
-    bar(frame, area, &parts.join(" | "), palette.rounds());
+    parts.join(" | ")
 }
 
 fn bytes(count: u64) -> String {
     match count {
         0..1000 => count.to_string(),
         1000..1_000_000 => format!("{}k", count / 1000),
-        _ => format!("{}.{}M", count / 1_000_000, count / 100_000 % 10),
+        1_000_000..100_000_000 => format!("{}.{}M", count / 1_000_000, count / 100_000 % 10),
+        100_000_000..1_000_000_000 => format!("{}M", count / 1_000_000),
+        _ => format!("{}.{}G", count / 1_000_000_000, count / 100_000_000 % 10),
     }
 }

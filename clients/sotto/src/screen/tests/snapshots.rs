@@ -50,8 +50,14 @@ fn says(stage: &mut Stage, text: &str, sequence: u32) {
 }
 
 fn round(stage: &mut Stage) {
-    let cost =
-        RoundCost { round: 1233, deposits: 40, bytes_up: 41_304, bytes_down: 352_911, line: String::new() };
+    let cost = RoundCost {
+        round: 1233,
+        deposits: 40,
+        bytes_up: 41_304,
+        bytes_down: 352_911,
+        bytes_day: 283_817_000,
+        line: String::new(),
+    };
     stage.happens(Input::Told(Told::Round(cost)));
     stage.happens(Input::Told(Told::Step { round: 1234, step: Step::Opened { elapsed_ms: 300 } }));
     stage.happens(Input::Told(Told::Step { round: 1234, step: Step::Deposited }));
@@ -140,6 +146,19 @@ fn an_alarm_is_unlike_all_else_and_stays_until_it_is_dismissed() {
     assert!(!stage.screen().contains("ALARM"));
     stage.types("/notices");
     looks(&mut stage, "notices");
+}
+
+#[test]
+fn a_flood_of_alarms_is_dismissed_at_once() {
+    let mut stage = conversation(80, 24);
+    for number in 0..1000 {
+        stage.happens(note(Severity::Alarm, &format!("something is wrong, number {number}")));
+    }
+    stage.draws();
+    assert!(stage.screen().contains("number 0"));
+    stage.types("/dismiss all");
+    stage.draws();
+    assert!(!stage.screen().contains("ALARM"));
 }
 
 #[test]
