@@ -201,7 +201,7 @@ fn name(client: &Client, id: ConversationId) -> String {
 
 fn cost(report: &RoundReport) -> RoundCost {
     let up = report.keys.bytes + report.deposit.bytes + report.query.bytes;
-    let down = report.mapping.bytes + report.answer.bytes;
+    let down = report.mapping.bytes + report.hint + report.answer.bytes;
     let line = format!(
         "round {}: {} deposits; {} bytes up, {} bytes down; query {} ms, answer {} ms",
         report.round,
@@ -277,11 +277,12 @@ pub(super) fn is_alarming(error: &ConnectError) -> bool {
 mod tests {
     use sotto_protocol::UnixMillis;
 
-    use super::{GROUP_CONTENT, PAIR_CONTENT, UNANSWERED_MS, sending, unanswered};
+    use super::{GROUP_CONTENT, PAIR_CONTENT, UNANSWERED_MS, cost, sending, unanswered};
     use crate::daemon::blocked::Blocked;
     use crate::daemon::message::Reply;
     use crate::daemon::parcel::Parcel;
     use crate::testing::client;
+    use crate::{Phase, RoundReport};
 
     #[test]
     fn who_accepted_an_invitation_that_nobody_answers_hears_what_may_have_happened() {
@@ -299,6 +300,22 @@ mod tests {
             unanswered(&alice, &nobody, UnixMillis(1 << 40)).is_empty(),
             "who invited waits for a person"
         );
+    }
+
+    /// A round line that leaves one out would say that taking part is cheaper than it is.
+    #[test]
+    fn all_transfers_of_a_round_are_in_its_cost() {
+        let phase = |bytes| Phase { bytes, ..Phase::default() };
+        let cost = cost(&RoundReport {
+            keys: phase(1),
+            deposit: phase(20),
+            query: phase(300),
+            mapping: phase(4_000),
+            hint: 50_000,
+            answer: phase(600_000),
+            ..RoundReport::default()
+        });
+        assert_eq!((cost.bytes_up, cost.bytes_down), (321, 654_000));
     }
 
     /// What is said of a file before it is sent is as many messages as it takes, and their turns.

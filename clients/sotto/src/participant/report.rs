@@ -30,6 +30,8 @@ pub struct RoundReport {
     pub deposit: Phase,
     /// The mapping, down.
     pub mapping: Phase,
+    /// Bytes of what is needed to read answers, down; 0 with most engines.
+    pub hint: u64,
     /// Time of looking up and planning.
     pub lookup: Duration,
     /// What became of the boxes looked for. As secret as the contacts.

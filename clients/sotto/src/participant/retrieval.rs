@@ -103,6 +103,7 @@ impl Job {
         let (hint, asked) = tokio::join!(hint, self.ask());
         let Asked { retrieval, answer, mut report, mut troubles } = asked;
         let nothing = vec![None; shape.buckets()];
+        report.hint = hint.as_ref().map_or(0, |hint| hint.len() as u64);
         let elements = match (answer, hint) {
             (Some(Answer { pending, bytes, replaced }), Ok(hint)) => {
                 let started = Instant::now();

@@ -28,7 +28,13 @@ async fn a_round_costs_what_was_told_before_joining() {
         let cost = RoundCost::of(&*noop(), parameters, report.bucket_size).unwrap();
         assert_eq!(
             [cost.deposit, cost.mapping, cost.request, cost.answer, cost.hint],
-            [report.deposit.bytes, report.mapping.bytes, report.query.bytes, report.answer.bytes, 0],
+            [
+                report.deposit.bytes,
+                report.mapping.bytes,
+                report.query.bytes,
+                report.answer.bytes,
+                report.hint
+            ],
             "{code:?}"
         );
         assert!(cost.up() > cost.deposit + cost.request && cost.down() > cost.mapping + cost.answer);
