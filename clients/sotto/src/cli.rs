@@ -12,7 +12,7 @@ pub(crate) mod contacts;
 mod devices;
 mod export;
 pub(crate) mod failure;
-mod group;
+pub(crate) mod group;
 mod history;
 mod info;
 mod input;

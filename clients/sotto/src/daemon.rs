@@ -12,6 +12,7 @@ pub(crate) mod devices;
 mod door;
 mod face;
 pub(crate) mod frame;
+mod held;
 pub(crate) mod history;
 mod journal;
 pub(crate) mod message;
@@ -59,7 +60,7 @@ use news::News;
 use serve::Seat;
 use socket::Listener;
 
-pub(crate) use account::parse;
+pub(crate) use account::{misread, parse};
 pub(crate) use signals::interrupted;
 pub(crate) use socket::{NAME as SOCKET, SocketError, Stream, connect, forget as forget_socket, kill};
 

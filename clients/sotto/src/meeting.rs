@@ -1,26 +1,52 @@
 //! The string by which two people meet: where the server is, and an invitation to a conversation there, so that whoever gets it
 //! needs nothing else.
+//!
+//! ```text
+//! meeting = address "/" check "/" invitation
+//! check   = the first 6 characters, in lower-case base32, of SHA-256("sotto v1 meeting check" | 0 | address "/" invitation)
+//! ```
+//!
+//! The check is against typing errors: the invitation has one of its own, and of the address only the root key could be told to be
+//! wrong, and that by nobody but the server that is reached. One error in 2^30 passes. Strings without it, as they were made before, are taken.
 
 use core::fmt::Write as _;
 
-use sotto_protocol::Invitation;
+use sha2::{Digest as _, Sha256};
+use sotto_protocol::base32::BASE32;
+use sotto_protocol::error::InputError;
+use sotto_protocol::{Error, Invitation};
 use zeroize::Zeroizing;
 
 use crate::Address;
 use crate::cli::failure::Failure;
 use crate::daemon::message::Private;
-use crate::daemon::parse;
+use crate::daemon::{misread, parse};
 
 /// More than the longest address, of 16 hosts with names of 253 characters, and an invitation take.
 const CHARACTERS_MAX: usize = 8192;
 
-/// `ADDRESS/INVITATION`, of a server's address and an invitation in their own forms.
+const DOMAIN: &str = "sotto v1 meeting check\0";
+const CHECK_CHARACTERS: usize = 6;
+
+/// `ADDRESS/CHECK/INVITATION`, of a server's address and an invitation in their own forms.
 pub(crate) fn join(server: &Address, invitation: &Invitation) -> Private {
+    let (server, invitation) = (server.to_string(), Zeroizing::new(invitation.to_string()));
     // Never grown, so that no copy stays behind.
     let mut text = Zeroizing::new(String::with_capacity(CHARACTERS_MAX));
-    let _ = write!(text, "{server}/");
-    text.push_str(&Zeroizing::new(invitation.to_string()));
+    let _ = write!(text, "{server}/{}/", check(&server, &invitation));
+    text.push_str(&invitation);
     Private(text)
+}
+
+/// As it was copied, the case of letters does not matter.
+fn check(server: &str, invitation: &str) -> String {
+    let digest = Sha256::new_with_prefix(DOMAIN)
+        .chain_update(server.to_ascii_lowercase())
+        .chain_update("/")
+        .chain_update(invitation);
+    let mut check = BASE32.encode(&digest.finalize());
+    check.truncate(CHECK_CHARACTERS);
+    check
 }
 
 /// Takes apart what [`join`] made, as a person copied it: blanks, line breaks and the case of letters do not matter. Without an
@@ -34,9 +60,19 @@ pub(crate) fn split(text: &Private) -> Result<(Option<Address>, Invitation), Fai
     copied.make_ascii_lowercase();
     match copied.rsplit_once('/') {
         None => Ok((None, parse(&Private(copied))?)),
-        Some((address, invitation)) => {
+        Some((before, text)) => {
             // First: an address alone is no invitation, whatever it looks like.
-            let invitation = parse(&Private::new(invitation))?;
+            let invitation = parse(&Private::new(text))?;
+            let address = match before.rsplit_once('/') {
+                // No root key is so short.
+                Some((address, said)) if said.len() <= CHECK_CHARACTERS => {
+                    if said != check(address, text) {
+                        return Err(misread(Error::Input(InputError::InvitationMistyped)));
+                    }
+                    address
+                }
+                _ => before,
+            };
             Ok((Some(address.parse()?), invitation))
         }
     }
@@ -92,12 +128,33 @@ mod tests {
         }
         let (server, again) = split(&Private::new(invitation.to_string())).unwrap();
         assert_eq!((server, again.to_string()), (None, invitation.to_string()));
+        // As they were made before.
+        let (of, text) = (address("chat.example.org:7370"), invitation.to_string());
+        let (server, again) = split(&Private::new(format!("{of}/{text}"))).unwrap();
+        assert_eq!((server, again.to_string()), (Some(of), text));
+    }
+
+    /// Wherever it is, also in the server's name, which nobody else could tell.
+    #[test]
+    fn a_typing_error_shows_wherever_it_is() {
+        let text = join(&address("chat.example.org:7370"), &invitation(&mut client("alice"))).0;
+        assert!(split(&Private::new(text.as_str())).is_ok());
+        for at in 0..text.len() {
+            for typed in ["x", "7", "", "o0", ".", "/"] {
+                let wrong = format!("{}{typed}{}", &text[..at], &text[at + 1..]);
+                assert!(wrong == *text || split(&Private::new(wrong.as_str())).is_err(), "{wrong}");
+            }
+        }
+        let other = text.replacen("chat", "char", 1);
+        let refused = split(&Private::new(other)).unwrap_err();
+        assert!(refused.message.contains("copy the whole text again"), "{}", refused.message);
     }
 
     #[test]
     fn what_is_none_says_what_it_is_not() {
         let text = join(&address("chat.example.org:7370"), &invitation(&mut client("alice"))).0;
         let (server, invitation) = text.rsplit_once('/').unwrap();
+        let (server, _) = server.rsplit_once('/').unwrap();
         let cut = &text[..text.len() - 1];
         let elsewhere = format!("http://chat.example.org/{invitation}");
         let other_key = format!("{}/{invitation}", &server[..server.len() - 1]);

@@ -66,6 +66,7 @@ pub use notice::{Notice, Warning};
 pub use retrieval::{Lookups, Retrieval};
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use state::checked;
+use unshown::Offered;
 pub use unshown::Unshown;
 pub use waiting::{Outgoing, Waiting};
 
@@ -122,6 +123,8 @@ struct State {
     /// The root key of the server; states of before do not have it.
     root: Option<[u8; 32]>,
     left: LeftGroups,
+    /// Numbers of texts of [`State::unshown`] that a program was about to show.
+    offered: Offered,
 }
 
 /// A box to look for, with the key that opens it.
@@ -169,6 +172,7 @@ impl Client {
             addresses: Addresses::default(),
             root: None,
             left: LeftGroups::default(),
+            offered: Offered::new(),
             server,
         };
         Ok(Self { state })

@@ -20,7 +20,7 @@ pub enum Refused {
     #[error("the PIR keys are not known; upload them again")]
     UnknownKeys,
     /// This call was already made in this round, with other bytes.
-    #[error("the quota of this round is used up")]
+    #[error("the quota of this round is used up; try again in a later one")]
     Quota,
     /// The round no longer takes deposits, or is no longer retrievable.
     #[error("the round is over")]

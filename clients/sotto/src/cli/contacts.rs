@@ -25,6 +25,7 @@ pub(super) async fn invite(home: Option<PathBuf>, options: InviteOptions) -> Res
     // What cannot be is no reason to make an account, or to come online.
     check_name(&options.contact)?;
     ensure(home.clone(), options.server, options.newcomer).await?;
+    tell_pace(&home, &options.contact).await?;
     let (name, contact) = (options.contact.clone(), options.contact);
     let invited = online(home.clone(), Account::Invite { contact }).await?;
     let Reply::Invitation(invitation) = invited else { return Err(unexpected()) };
@@ -36,6 +37,17 @@ pub(super) async fn invite(home: Option<PathBuf>, options: InviteOptions) -> Res
         ));
     }
     go_on(home, name, options.chat).await
+}
+
+/// Tells a person how long texts take, before there is a contact who waits for them. A program asks for it ('sotto info').
+async fn tell_pace(home: &Option<PathBuf>, contact: &str) -> Result<(), Failure> {
+    if !io::stderr().is_terminal() {
+        return Ok(());
+    }
+    let pace = Account::Pace { contact: contact.to_owned() };
+    let Reply::Pace(pace) = quietly(home.clone(), pace).await? else { return Err(unexpected()) };
+    status(&pace);
+    Ok(())
 }
 
 /// Chats, if that was asked for.
@@ -62,6 +74,7 @@ pub(super) async fn accept(home: Option<PathBuf>, options: AcceptOptions) -> Res
         read.check(&server.root_key().0, now())?;
     }
     ensure(home.clone(), server, options.newcomer).await?;
+    tell_pace(&home, &contact).await?;
     let name = contact.clone();
     let accepted = online(home.clone(), Account::Accept { contact, invitation }).await?;
     let Reply::Accepted { held } = accepted else { return Err(unexpected()) };

@@ -7,7 +7,8 @@ use super::link::quietly;
 use super::print::status;
 use super::{passphrase, state};
 use crate::Store;
-use crate::daemon::message::Account;
+use crate::daemon::message::{Account, Moving, Reply};
+use crate::daemon::unexpected;
 use crate::device::attached;
 use crate::participant::now;
 use crate::store::export::{self, ExportError};
@@ -28,6 +29,10 @@ pub(super) async fn export(
         return Err(Failure::state("this is a paired device: the account is where 'sotto run' is"));
     }
     quietly(Some(directory.clone()), Account::SetAside).await?;
+    let Reply::Conversations(conversations) = quietly(Some(directory.clone()), Account::Contacts).await?
+    else {
+        return Err(unexpected());
+    };
     let (address, snapshot) = state::read(&directory)?;
     // What cannot be used here is no use anywhere.
     state::restore(&directory, &snapshot)?;
@@ -40,7 +45,23 @@ pub(super) async fn export(
         "warning: it is the account itself. Whoever opens it reads what is said from now on, and speaks as you. Restore it when this \
          account is used no more, and nowhere else: two that are in use lose what the other says",
     );
+    for conversation in &conversations {
+        conversation.files.iter().for_each(|file| status(&left_out(&conversation.name, file)));
+    }
     Ok(())
+}
+
+/// What is told of a file on its way, of which the state, and so the copy, has parts at most.
+fn left_out(conversation: &str, file: &Moving) -> String {
+    match (&file.name, &file.from) {
+        (Some(name), None) => format!(
+            "warning: the file {name} for {conversation} has not arrived, and is not in the copy: after 'sotto restore', send it again"
+        ),
+        (_, from) => format!(
+            "warning: a file from {} is not whole yet, and not in the copy: after 'sotto restore', ask for it again",
+            from.as_deref().unwrap_or(conversation)
+        ),
+    }
 }
 
 pub(super) fn restore(

@@ -13,7 +13,7 @@ use crate::daemon::message::{Account, Reply};
 use crate::daemon::{parse, unexpected};
 
 /// What holds in a group from its card on.
-const RULES: &str = "whoever has the card reads what is said here. Nobody is added later; its maker alone removes somebody, or the \
+pub(crate) const RULES: &str = "whoever has the card reads what is said here. Nobody is added later; its maker alone removes somebody, or the \
                      next on the card where the maker has left; who has left or was removed does not come back";
 
 pub(super) async fn create(home: Option<PathBuf>, name: String, members: Vec<String>) -> Result<(), Failure> {

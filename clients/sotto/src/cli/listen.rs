@@ -78,7 +78,7 @@ fn as_object(told: &Told) -> Option<Value> {
         Told::Text(text) => json!({
             "event": "text", "id": text.id, "conversation": text.conversation, "from": text.from,
             "text": *text.text.0, "sequence": text.sequence, "at": text.at_ms, "quote": text.quote,
-            "file": text.file,
+            "file": text.file, "again": text.again,
         }),
         Told::Said(said) => json!({
             "event": "said", "id": said.id, "text": *said.text.0, "sequence": said.sequence, "at": said.at_ms,

@@ -84,11 +84,13 @@ pub(super) fn text(text: &Text, as_json: bool) -> io::Result<()> {
             "at": text.at_ms,
             "quote": text.quote,
             "file": text.file,
+            "again": text.again,
         }));
     }
     let mut out = io::stdout().lock();
     let (from, said) = (harmless(&text.from), harmless(&text.text.0));
-    let quote = format!("{}{}", quoted(text.quote.as_ref()), filed(text.file.as_ref(), true));
+    let again = if text.again { " [perhaps shown before]" } else { "" };
+    let quote = format!("{again}{}{}", quoted(text.quote.as_ref()), filed(text.file.as_ref(), true));
     if text.group {
         writeln!(out, "{from}@{}{quote}: {said}", harmless(&text.conversation))?;
     } else {

@@ -1,6 +1,5 @@
 //! Handing in one text, without looking at what came.
 
-use std::fs::File;
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -16,6 +15,7 @@ use crate::daemon::message::{Account, Conversation, Private, Reply};
 use crate::daemon::parcel::FILE_BYTES_MAX;
 use crate::daemon::reply::Reference;
 use crate::daemon::unexpected;
+use crate::store::open_file;
 
 pub(super) async fn send(
     home: Option<PathBuf>,
@@ -78,7 +78,7 @@ pub(super) async fn send_file(
 pub(crate) fn of_file(conversation: String, path: &Path) -> Result<Account, Failure> {
     let at = path.display();
     let unread = |error: io::Error| Failure::usage(format!("cannot read {at}: {error}"));
-    let file = File::open(path).map_err(unread)?;
+    let file = open_file(path).map_err(unread)?;
     if !file.metadata().map_err(unread)?.is_file() {
         return Err(Failure::usage(format!("{at} is no file")));
     }

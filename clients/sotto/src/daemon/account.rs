@@ -15,6 +15,7 @@ use super::history::ways::Ways;
 use super::message::{
     Account, Conversation, Invitation, Keys, Kind, Member, Private, Quote, Reply, Said, Standing, Text,
 };
+use super::notes::pace;
 use super::parcel::is_content;
 use super::reply::{self, Roster, Writer};
 use crate::cli::failure::Failure;
@@ -35,7 +36,7 @@ impl Account {
             Self::Contacts
                 | Self::Invitations
                 | Self::Identity
-                | Self::Unshown { .. }
+                | Self::Pace { .. }
                 | Self::Words { .. }
                 | Self::Past { .. }
                 | Self::PastOf { .. }
@@ -52,8 +53,10 @@ impl Account {
             Self::Contacts => Ok(Reply::Conversations(conversations(client, blocked, ways))),
             Self::Invitations => Ok(Reply::Invitations(invitations(client))),
             Self::Identity => Ok(Reply::Identity(encode_identity(&client.identity()))),
+            Self::Pace { contact } => {
+                Ok(Reply::Pace(pace(client.server(), client.settings().conversations, contact)))
+            }
             Self::Words { contact } => words(client, contact),
-            Self::Unshown { conversation } => unshown(client, conversation.as_deref(), blocked),
             _ => Err(Failure::other("this changes the account")),
         }
     }
@@ -133,6 +136,17 @@ impl Account {
                 let message = client.queue_text(id, &text.0)?;
                 return Ok(Reply::Queued { sequence: message.sequence, waiting: waiting(client, id) });
             }
+            Self::Unshown { conversation } => {
+                let mut texts = unshown(client, conversation.as_deref(), &Blocked::default())?;
+                texts.iter_mut().for_each(|text| text.again = client.was_offered(text.number));
+                client.offer(&texts.iter().map(|text| text.number).collect());
+                return Ok(Reply::Texts(texts));
+            }
+            Self::Offer { id, number } => {
+                let about = client.unshown().filter(|text| text.conversation == id && text.number <= number);
+                let numbers = about.map(|text| text.number).collect();
+                client.offer(&numbers);
+            }
             Self::Shown { id, number } => client.shown(id, number),
             Self::SendFile { .. } => return Err(Failure::other("a file is sent by who is online")),
             looks => return looks.look(client, &Blocked::default(), &Ways::default()),
@@ -183,6 +197,7 @@ pub(super) fn as_shown(client: &Client, unshown: &Unshown) -> Text {
         at_ms: None,
         quote,
         file: None,
+        again: false,
     }
 }
 
@@ -196,11 +211,16 @@ pub(super) fn as_said(client: &Client, id: ConversationId, sequence: u32, text: 
     Said { id, sequence, text: Private::new(said), at_ms: now().0, quote, file: None }
 }
 
-fn unshown(client: &Client, conversation: Option<&str>, blocked: &Blocked) -> Result<Reply, Failure> {
+/// The first texts that nobody has seen, in one conversation or all.
+pub(super) fn unshown(
+    client: &Client,
+    conversation: Option<&str>,
+    blocked: &Blocked,
+) -> Result<Vec<Text>, Failure> {
     let wanted = conversation.map(|name| find(client, name)).transpose()?;
     let mut texts = texts(client, blocked);
     texts.retain(|text| wanted.is_none_or(|wanted| wanted == text.id));
-    Ok(Reply::Texts(portion(texts)))
+    Ok(portion(texts))
 }
 
 /// The first of them that go into one frame.
@@ -360,15 +380,18 @@ fn parse_member(client: &Client, member: &str) -> Result<(String, [u8; 32]), Fai
 
 /// An invitation or a card, as a person copied it.
 pub(crate) fn parse<T: core::str::FromStr<Err = Error>>(text: &Private) -> Result<T, Failure> {
-    text.0.parse().map_err(|error: Error| {
-        let advice = match error {
-            Error::Input(InputError::InvitationMistyped | InputError::CardMistyped) => {
-                "; copy the whole text again"
-            }
-            _ => "",
-        };
-        Failure::usage(format!("{error}{advice}")).coded(error.code())
-    })
+    text.0.parse().map_err(misread)
+}
+
+/// What is wrong with one, and what to do.
+pub(crate) fn misread(error: Error) -> Failure {
+    let advice = match error {
+        Error::Input(InputError::InvitationMistyped | InputError::CardMistyped) => {
+            "; copy the whole text again"
+        }
+        _ => "",
+    };
+    Failure::usage(format!("{error}{advice}")).coded(error.code())
 }
 
 pub(crate) fn encode_identity(identity: &[u8; 32]) -> String {

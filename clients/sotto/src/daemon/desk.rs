@@ -19,6 +19,7 @@ use super::day::Day;
 use super::devices::Devices;
 use super::door::{Came, Door};
 use super::face::Face;
+use super::held::{Hand, Held};
 use super::history::files::{SENDING_MAX, hand_in, has_room, room};
 use super::history::{History, Stand};
 use super::journal::{Entry, Journal};
@@ -76,6 +77,7 @@ pub(super) struct Desk {
     /// Whether a person was told that the history cannot be written.
     complained: AtomicBool,
     face: Face,
+    pub(super) held: Held,
     devices: Arc<Devices>,
     door: Option<Arc<Door>>,
 }
@@ -113,6 +115,7 @@ impl Desk {
             settling: Arc::default(),
             complained: AtomicBool::new(false),
             face,
+            held: Held::default(),
             devices,
             door,
         }
@@ -379,6 +382,24 @@ impl Desk {
         }
     }
 
+    /// Marks texts that go to a program and may have been seen. Of one that shows them at once it is noted before, on the disk.
+    pub(super) async fn hand(&self, hand: &Hand<'_>, texts: &mut [Text], shows: bool) -> Result<(), Failure> {
+        let elsewhere = hand.take(texts);
+        let numbers: BTreeSet<u64> = texts.iter().map(|text| text.number).collect();
+        let asked = numbers.clone();
+        let offered = move |client: &Client| -> BTreeSet<u64> {
+            asked.into_iter().filter(|number| client.was_offered(*number)).collect()
+        };
+        let known = self.handle.ask(offered).await?;
+        if shows && known.len() < numbers.len() {
+            self.handle.change(move |client| client.offer(&numbers)).await?;
+        }
+        for text in texts {
+            text.again = known.contains(&text.number) && !elsewhere.contains(&text.number);
+        }
+        Ok(())
+    }
+
     /// Texts that nobody has seen, as they are shown.
     pub(super) async fn texts(&self) -> Result<Vec<Text>, Failure> {
         let blocked = self.history.blocked();
@@ -449,8 +470,7 @@ impl Desk {
         if account.only_looks() {
             let blocked = self.history.blocked();
             let ways = self.history.ways();
-            let reply = self.handle.ask(move |client| account.look(client, &blocked, &ways)).await??;
-            return Ok(reply.presented(&self.history));
+            return self.handle.ask(move |client| account.look(client, &blocked, &ways)).await?;
         }
         let of = account.touches();
         let shown = match &account {
@@ -482,7 +502,10 @@ impl Desk {
         };
         let done = self.handle.change(perform).await?;
         match shown {
-            Some((id, number)) => self.history.seen(id, number),
+            Some((id, number)) => {
+                self.history.seen(id, number);
+                self.held.shown(id, number);
+            }
             None => self.settle(of).await,
         }
         let said = done.as_ref().ok().and_then(|(_, said)| said.clone());
@@ -503,9 +526,9 @@ impl Desk {
     pub(super) async fn listening(&self, unshown: usize) -> Result<Listening, Failure> {
         let look = |client: &Client| {
             let conversations = client.conversations().into_iter().map(|it| it.id).collect();
-            (client.server().clone(), conversations)
+            (client.server().clone(), client.settings().conversations, conversations)
         };
-        let (server, conversations) = self.handle.ask(look).await?;
+        let (server, places, conversations) = self.handle.ask(look).await?;
         let round_ms = (server.mode == RoundMode::Deadline).then_some(server.round_ms);
         let (connected, node) = self.connection();
         let opened = self.opened().map(|(round, elapsed, at)| {
@@ -513,7 +536,8 @@ impl Desk {
             (round, u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))
         });
         let name = self.name.clone();
-        Ok(Listening { name, connected, node, round_ms, opened, conversations, unshown })
+        let delay_seconds = notes::delay(&server, places);
+        Ok(Listening { name, connected, node, round_ms, delay_seconds, opened, conversations, unshown })
     }
 
     fn opened(&self) -> MutexGuard<'_, Option<(u64, Duration, Instant)>> {

@@ -8,6 +8,8 @@
 pub(crate) mod files;
 mod record;
 mod settle;
+#[cfg(all(test, unix))]
+mod stolen;
 #[cfg(test)]
 mod tests;
 mod view;

@@ -11,7 +11,7 @@ use super::reply::{Reference, Whose};
 use crate::cli::failure::Failure;
 
 /// Version of the local protocol: programs and the participant must be of the same.
-pub(crate) const VERSION: u16 = 5;
+pub(crate) const VERSION: u16 = 6;
 
 /// The first frame of either side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,6 +81,9 @@ pub(crate) enum Request {
     /// Hear everything that happens from now on, in all conversations; answered with [`Reply::Listening`], after which
     /// come [`Told::Standing`] of every conversation and all texts that nobody has seen.
     Listen,
+    /// The same for one who shows texts later than they come, if at all: before, it says [`Account::Offer`]. To all others it
+    /// is as if they showed a text at once, and that is noted before they get it.
+    Watch,
 }
 
 /// What concerns screens on other machines.
@@ -108,6 +111,8 @@ pub(crate) enum Account {
     Invitations,
     /// [`Reply::Identity`].
     Identity,
+    /// How long a text takes to a contact of this name, whether there is one or not; [`Reply::Pace`].
+    Pace { contact: String },
     /// What to compare with a contact; [`Reply::Words`].
     Words { contact: String },
     /// Make a contact; [`Reply::Invitation`].
@@ -141,6 +146,9 @@ pub(crate) enum Account {
         /// Only those of this contact or group.
         conversation: Option<String>,
     },
+    /// A person is about to see the texts of a conversation up to this number, which is noted when this is answered;
+    /// [`Reply::Done`].
+    Offer { id: ConversationId, number: u64 },
     /// A person has seen the texts of a conversation up to this number; [`Reply::Done`].
     Shown { id: ConversationId, number: u64 },
     /// What was said before, in the conversation of that number; [`Reply::Past`].
@@ -178,6 +186,8 @@ pub(crate) enum Reply {
     Conversations(Vec<Conversation>),
     Invitations(Vec<Invitation>),
     Identity(String),
+    /// In words.
+    Pace(String),
     /// In the order in which both sides see them.
     Words(Vec<String>),
     /// With the server's address.
@@ -339,6 +349,8 @@ pub(crate) struct Listening {
     pub(crate) node: String,
     /// Length of a round, if it has one.
     pub(crate) round_ms: Option<u32>,
+    /// How long a text takes to a contact, about, and at most if everybody is online, s.
+    pub(crate) delay_seconds: (u64, u64),
     /// The newest round, and for how many milliseconds it has been open.
     pub(crate) opened: Option<(u64, u64)>,
     /// All conversations there are.
@@ -399,6 +411,8 @@ pub(crate) struct Text {
     pub(crate) quote: Option<Quote>,
     /// The file that it tells of.
     pub(crate) file: Option<File>,
+    /// Whether it may have been seen: a program had it that is gone, and did not say whether it showed it.
+    pub(crate) again: bool,
 }
 
 /// A text that was said from here.

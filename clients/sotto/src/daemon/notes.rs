@@ -227,12 +227,17 @@ pub(super) fn pace(server: &ServerParameters, places: u8, contact: &str) -> Stri
         1 => "in every round".to_owned(),
         places => format!("once in {places} rounds"),
     };
-    // The next turn is up to two cycles away.
-    let about = (f64::from(rounds_to_arrive(server, places)) * seconds).ceil();
+    let (about, most) = delay(server, places);
     format!(
-        "rounds of {least}{seconds} s; your turn with {contact} comes {turns}, so a text takes about {about} to {} s",
-        2.0 * about
+        "rounds of {least}{seconds} s; your turn with {contact} comes {turns}, so a text takes about {about} to {most} s"
     )
+}
+
+/// How long a text takes to a contact, about, and if the turn has just passed, s.
+pub(super) fn delay(server: &ServerParameters, places: u8) -> (u64, u64) {
+    // The next turn is up to two cycles away.
+    let about = (u64::from(rounds_to_arrive(server, places)) * u64::from(server.round_ms)).div_ceil(1000);
+    (about, 2 * about)
 }
 
 /// Bytes of a text that go into one message between two, and in a group (PROTOCOL, section 11).

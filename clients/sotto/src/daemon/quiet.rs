@@ -26,7 +26,7 @@ pub(crate) fn look(directory: &Path, account: Account, mut client: Client) -> Re
         problem.iter().for_each(|problem| status(problem));
         return account.asked(&client)?.answer(&history);
     }
-    Ok(account.look(&client, &blocked, &history.ways())?.presented(&history))
+    account.look(&client, &blocked, &history.ways())
 }
 
 /// Does as told, and saves the state.
@@ -55,5 +55,5 @@ pub(crate) fn perform(
     let reply = account.perform(client, server)?;
     save(client)?;
     settle(client, Some(now()));
-    Ok(reply)
+    Ok(reply.presented(&history))
 }

@@ -1,7 +1,7 @@
 //! One program at the desk.
 
 #[cfg(all(test, unix))]
-mod tests;
+pub(super) mod tests;
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,13 +12,14 @@ use sotto_protocol::client::{Client, MessageId};
 use tokio::io::{AsyncRead, AsyncWrite, ReadHalf, WriteHalf, split};
 use tokio::time::timeout;
 
-use super::account::{find, standings, texts, waiting};
+use super::account::{find, standings, texts, unshown, waiting};
 use super::desk::Desk;
 use super::frame::{AWAY, Frames, HERE, write};
+use super::held::Hand;
 use super::journal::{Entry, Listener};
 use super::message::{
-    self, Attached, Audited, Found, Greeting, Message, Moving, Note, Reply, Request, Severity, Standing,
-    Text, Told, VERSION,
+    self, Account, Attached, Audited, Found, Greeting, Message, Moving, Note, Reply, Request, Severity,
+    Standing, Text, Told, VERSION,
 };
 use super::notes::{audit_pace, pace};
 use crate::cli::failure::Failure;
@@ -45,7 +46,7 @@ impl Seat {
 /// Serves a program until it leaves.
 pub(super) async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, desk: &Desk, seat: Seat) {
     let (input, output) = split(stream);
-    let mut program = Program { desk, seat, output, listening: None };
+    let mut program = Program { desk, seat, output, hand: desk.held.hand(), listening: None };
     // One that leaves in the middle needs nothing more.
     let _ = program.serve(Frames::new(input, seat.step())).await;
 }
@@ -78,6 +79,7 @@ struct Program<'a, S> {
     desk: &'a Desk,
     seat: Seat,
     output: WriteHalf<S>,
+    hand: Hand<'a>,
     listening: Option<Listening<'a>>,
 }
 
@@ -102,7 +104,11 @@ enum Wants {
     /// What is checked.
     Audits,
     /// Everything; with what it was told of how all stands.
-    All(Known),
+    All {
+        known: Known,
+        /// Whether it shows texts at once.
+        shows: bool,
+    },
 }
 
 /// What one who listens knows.
@@ -118,13 +124,18 @@ impl Wants {
         match self {
             Self::One { conversation, .. } => *conversation == id,
             Self::Audits => false,
-            Self::All(_) => true,
+            Self::All { .. } => true,
         }
+    }
+
+    /// Whether texts are shown as soon as they are handed out.
+    fn shows(&self) -> bool {
+        !matches!(self, Self::All { shows: false, .. })
     }
 
     /// What becomes of an entry that is no text.
     fn told(&self, entry: Entry) -> Option<Told> {
-        let is_all = matches!(self, Self::All(_));
+        let is_all = matches!(self, Self::All { .. });
         match entry {
             Entry::Lasting(note) | Entry::Passing(note) => Some(Told::Note(note)),
             Entry::Arrived(MessageId { conversation, sequence }) if self.texts_of(conversation) => {
@@ -184,6 +195,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Program<'_, S> {
                 self.desk.stop();
                 Ok(Reply::Leaving)
             }
+            Request::Account(Account::Unshown { conversation }) => self.unshown(conversation).await,
             Request::Account(account) => self.desk.account(account).await,
             Request::Audit { answers } => self.audit(answers).await,
             Request::Attach { conversation, verbose } => match self.attach(conversation, verbose).await {
@@ -193,14 +205,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Program<'_, S> {
                 }
                 Err(failure) => Err(failure),
             },
-            Request::Listen => match self.listen().await {
-                Ok((listening, texts)) => {
-                    self.send(&Message::Reply(Reply::Listening(listening))).await?;
-                    self.compare().await?;
-                    return self.catch_up(texts).await;
+            wants @ (Request::Listen | Request::Watch) => {
+                match self.listen(matches!(wants, Request::Listen)).await {
+                    Ok((listening, texts)) => {
+                        self.send(&Message::Reply(Reply::Listening(listening))).await?;
+                        self.compare().await?;
+                        return self.catch_up(texts).await;
+                    }
+                    Err(failure) => Err(failure),
                 }
-                Err(failure) => Err(failure),
-            },
+            }
         };
         self.send(&Message::Reply(reply.unwrap_or_else(Reply::Failed))).await
     }
@@ -221,19 +235,32 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Program<'_, S> {
             Ok::<_, Failure>((conversation, attached, texts))
         };
         let (conversation, mut attached, texts) = self.desk.handle().ask(look).await??;
-        let texts = self.desk.present(texts);
-        attached.unshown = texts.iter().filter(|text| text.id == conversation).count();
+        let (mut of_it, others): (Vec<_>, Vec<_>) =
+            self.desk.present(texts).into_iter().partition(|text| text.id == conversation);
+        attached.unshown = of_it.len();
+        self.desk.hand(&self.hand, &mut of_it, true).await?;
+        let texts = of_it.into_iter().chain(others).collect();
         let wants = Wants::One { conversation, verbose, files: Vec::new() };
         self.listening = Some(Listening { journal, wants, handed: 0 });
         Ok((attached, texts))
     }
 
-    async fn listen(&mut self) -> Result<(message::Listening, Vec<Text>), Failure> {
+    async fn listen(&mut self, shows: bool) -> Result<(message::Listening, Vec<Text>), Failure> {
         let journal = self.desk.journal.listen();
-        let texts = self.desk.texts().await?;
+        let mut texts = self.desk.texts().await?;
+        self.desk.hand(&self.hand, &mut texts, shows).await?;
         let listening = self.desk.listening(texts.len()).await?;
-        self.listening = Some(Listening { journal, wants: Wants::All(Known::default()), handed: 0 });
+        self.listening =
+            Some(Listening { journal, wants: Wants::All { known: Known::default(), shows }, handed: 0 });
         Ok((listening, texts))
+    }
+
+    async fn unshown(&mut self, conversation: Option<String>) -> Result<Reply, Failure> {
+        let blocked = self.desk.history.blocked();
+        let look = move |client: &Client| unshown(client, conversation.as_deref(), &blocked);
+        let mut texts = self.desk.present(self.desk.handle().ask(look).await??);
+        self.desk.hand(&self.hand, &mut texts, true).await?;
+        Ok(Reply::Texts(texts))
     }
 
     async fn audit(&mut self, answers: u32) -> Result<Reply, Failure> {
@@ -272,7 +299,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Program<'_, S> {
         let blocked = self.desk.history.blocked();
         let ways = self.desk.history.ways();
         let known = match self.listening.as_mut().map(|listening| &mut listening.wants) {
-            Some(Wants::All(known)) => known,
+            Some(Wants::All { known, .. }) => known,
             Some(Wants::One { conversation, files, .. }) => {
                 let id = *conversation;
                 let moving = move |client: &Client| match blocked.blocks(id) {
@@ -321,7 +348,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Program<'_, S> {
     /// Hands out what nobody has seen yet of the program's conversation, and announces what there is of others.
     async fn catch_up(&mut self, texts: Vec<Text>) -> io::Result<()> {
         let Some(listening) = &mut self.listening else { return Ok(()) };
-        listening.handed = texts.last().map_or(listening.handed, |text| text.number);
+        listening.handed = texts.iter().map(|text| text.number).fold(listening.handed, u64::max);
         let mut others = BTreeMap::<ConversationId, (String, usize)>::new();
         for text in texts {
             if self.listening.as_ref().is_some_and(|it| it.wants.texts_of(text.id)) {
@@ -337,16 +364,23 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Program<'_, S> {
     }
 
     /// Hands out a text that has just come, or announces it. All programs get it that listen, whichever shows it first.
-    async fn hand_out(&mut self, text: Text) -> io::Result<()> {
+    async fn hand_out(&mut self, mut text: Text) -> io::Result<()> {
         self.hand_out_before(text.number).await?;
         let Some(listening) = &mut self.listening else { return Ok(()) };
         if text.number <= listening.handed {
             return Ok(());
         }
-        listening.handed = text.number;
         if listening.wants.texts_of(text.id) {
-            return self.send(&Message::Told(Told::Text(text))).await;
+            let shows = listening.wants.shows();
+            return match self.desk.hand(&self.hand, core::slice::from_mut(&mut text), shows).await {
+                Ok(()) => {
+                    self.handed(text.number);
+                    self.send(&Message::Told(Told::Text(text))).await
+                }
+                Err(failure) => self.cannot(&failure).await,
+            };
         }
+        listening.handed = text.number;
         let id = text.id;
         let unseen = move |client: &Client| client.unshown().filter(|text| text.conversation == id).count();
         match self.desk.handle().ask(unseen).await {
@@ -362,7 +396,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Program<'_, S> {
     /// Hands out texts that came before this one, and of which the program did not hear because it was slow: what it tells
     /// as shown takes all earlier ones with it.
     async fn hand_out_before(&mut self, number: u64) -> io::Result<()> {
-        let Some(Listening { handed, .. }) = self.listening else { return Ok(()) };
+        let Some(Listening { handed, wants, .. }) = &self.listening else { return Ok(()) };
+        let handed = *handed;
         if number <= handed.saturating_add(1) {
             return Ok(());
         }
@@ -373,10 +408,31 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Program<'_, S> {
             texts
         };
         match self.desk.handle().ask(between).await {
-            Ok(texts) if !texts.is_empty() => self.catch_up(self.desk.present(texts)).await,
+            Ok(texts) if !texts.is_empty() => {
+                let (mut of_it, others): (Vec<_>, Vec<_>) =
+                    self.desk.present(texts).into_iter().partition(|text| wants.texts_of(text.id));
+                match self.desk.hand(&self.hand, &mut of_it, wants.shows()).await {
+                    Ok(()) => self.catch_up(of_it.into_iter().chain(others).collect()).await,
+                    Err(failure) => self.cannot(&failure).await,
+                }
+            }
             // One that has stopped forgets nothing any more.
             Ok(_) | Err(_) => Ok(()),
         }
+    }
+
+    /// Up to this number, texts were handed out.
+    fn handed(&mut self, number: u64) {
+        self.listening.iter_mut().for_each(|listening| listening.handed = listening.handed.max(number));
+    }
+
+    /// Tells why texts are not handed out that are there.
+    async fn cannot(&mut self, failure: &Failure) -> io::Result<()> {
+        let line = format!(
+            "warning: a text has come, and is not shown as long as nothing can be stored: {}",
+            failure.message
+        );
+        self.send(&Message::Told(Told::Note(Note::new(Severity::Warning, line)))).await
     }
 
     async fn send(&mut self, message: &Message) -> io::Result<()> {

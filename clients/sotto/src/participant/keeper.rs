@@ -154,11 +154,20 @@ impl Keeper {
         );
     }
 
+    /// Changes the client and stores it. What cannot be stored is taken back: whoever is told that nothing was done must not be
+    /// found to have said it later.
     pub(super) fn change(&self, change: Change) {
         // The caller hears from the change itself.
         drop(self.hand_in(Work::Person, move |kept| {
+            let before = kept.disk.is_some().then(|| kept.client.snapshot());
             let reply = change(&mut kept.client);
-            reply(kept.persist().map_err(HandleError::Store));
+            let stored = kept.persist();
+            if stored.is_err()
+                && let Some(Ok(client)) = before.map(|before| Client::restore(&before))
+            {
+                kept.client = client;
+            }
+            reply(stored.map_err(HandleError::Store));
         }));
     }
 

@@ -11,6 +11,8 @@ use crate::meeting;
 
 /// Asks for the invitation, which is never shown.
 pub(super) fn ask(model: &mut Model, contact: String) {
+    // Before there is a contact who waits for them.
+    model.notice(model.pace());
     model.view = View::Secret(Secret::Invitation { contact }, Composer::default());
 }
 

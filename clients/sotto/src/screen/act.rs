@@ -17,13 +17,13 @@ use zeroize::Zeroizing;
 use super::draw::draw;
 use super::model::{Model, Now};
 use super::terminal::Terminal;
-use super::update::{Act, Input, Purpose, arrange, update};
+use super::update::{Act, Input, Purpose, arrange, offers, update};
 use crate::cli::failure::Failure;
 use crate::cli::link::Link;
 use crate::cli::print::status;
 use crate::cli::send::of_file;
 use crate::cli::state;
-use crate::daemon::message::{Message, Reply, Request};
+use crate::daemon::message::{Account, Message, Reply, Request};
 use crate::daemon::{interrupted, unexpected};
 
 /// How often time that passes is drawn.
@@ -31,6 +31,8 @@ const TICK: Duration = Duration::from_secs(1);
 /// How often a participant that has ended is looked for; nobody but the person starts another one.
 const LOOK_AGAIN_TICKS: u32 = 2;
 const LOOKS_FOR: Duration = Duration::from_secs(1);
+/// How long a participant is waited for that is to note something before it is drawn.
+const NOTES_WITHIN: Duration = Duration::from_secs(5);
 /// What is heard before it is drawn.
 const BATCH: usize = 256;
 
@@ -105,7 +107,7 @@ impl Screen {
     }
 
     async fn listen(&mut self, mut link: Link) -> Result<(), Failure> {
-        link.send(&Request::Listen).await?;
+        link.send(&Request::Watch).await?;
         let Message::Reply(reply) = link.next().await? else { return Err(unexpected()) };
         let Reply::Listening(listening) = reply.into_result()? else { return Err(unexpected()) };
         self.link = Some(link);
@@ -157,6 +159,11 @@ impl Screen {
                 self.happens(Input::Resize(size.width, size.height));
             }
             arrange(&mut self.model);
+            while let Some(Act::Ask(account, purpose)) = offers(&mut self.model) {
+                self.ask(account, purpose).await;
+                self.noted().await;
+                arrange(&mut self.model);
+            }
             let mut drawn = None;
             terminal.inner.draw(|frame| drawn = draw(&self.model, frame))?;
             if let Some(drawn) = drawn {
@@ -258,16 +265,30 @@ impl Screen {
                         Err(failure) => self.happens(Input::Replied(purpose, Err(failure))),
                     }
                 }
-                Act::Ask(account, purpose) => {
-                    let Some(link) = &mut self.link else { continue };
-                    self.asked.push_back(purpose);
-                    if let Err(failure) = link.send(&Request::Account(account)).await {
-                        self.lose(&failure);
-                    }
-                }
+                Act::Ask(account, purpose) => self.ask(account, purpose).await,
             }
         }
         Ok(None)
+    }
+
+    async fn ask(&mut self, account: Account, purpose: Purpose) {
+        let Some(link) = &mut self.link else { return };
+        self.asked.push_back(purpose);
+        if let Err(failure) = link.send(&Request::Account(account)).await {
+            self.lose(&failure);
+        }
+    }
+
+    /// Waits until it is noted that what is drawn next may have been seen. A participant that does not answer holds nothing up.
+    async fn noted(&mut self) {
+        let answered = async {
+            while self.asked.contains(&Purpose::Offer) {
+                let message = heard(&mut self.link).await;
+                self.hear(message).await;
+            }
+        };
+        // Then it is as with one that has ended.
+        let _ = timeout(NOTES_WITHIN, answered).await;
     }
 }
 

@@ -12,8 +12,9 @@ pub(super) fn make(contact: String) -> Act {
 pub(super) fn made(model: &mut Model, contact: String, invitation: Private) {
     let title = format!(
         "Invitation: give it to {contact} where nobody else reads it; there: /accept {}. Esc closes this; it is not \
-         shown again.",
-        if model.me.is_empty() { "YOUR-NAME" } else { &model.me }
+         shown again; {}.",
+        if model.me.is_empty() { "YOUR-NAME" } else { &model.me },
+        model.pace()
     );
     model.wanted = Some(contact);
     let qr = Qr::of(&invitation.0);

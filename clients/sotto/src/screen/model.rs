@@ -101,6 +101,8 @@ pub(super) struct Model {
     pub(super) colors: bool,
     pub(super) connection: Connection,
     pub(super) rounds: Rounds,
+    /// How long a text takes to a contact, about and at most, s.
+    pub(super) delay_seconds: (u64, u64),
     pub(super) threads: Vec<Thread>,
     pub(super) open: Option<ConversationId>,
     /// Where commands are typed before there is a conversation.
@@ -129,6 +131,7 @@ impl Model {
             colors,
             connection: Connection::Gone("not reached yet".to_owned()),
             rounds: Rounds::default(),
+            delay_seconds: (0, 0),
             threads: Vec::new(),
             open: None,
             lobby: Composer::default(),
@@ -142,6 +145,12 @@ impl Model {
             now,
             zone: TimeZone::UTC,
         }
+    }
+
+    /// How long texts take, for who makes a contact.
+    pub(super) fn pace(&self) -> String {
+        let (about, most) = self.delay_seconds;
+        format!("a text to a contact takes about {about} to {most} s here")
     }
 
     pub(super) fn is_online(&self) -> bool {

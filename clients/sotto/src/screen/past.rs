@@ -63,7 +63,7 @@ fn said(past: Past, zone: &TimeZone) -> Said {
         }),
     };
     let at = past.at_ms.and_then(|at_ms| local(at_ms, zone));
-    Said { by, text: past.text.0, at, quote: past.quote, file: past.file }
+    Said { by, text: past.text.0, at, quote: past.quote, file: past.file, again: false }
 }
 
 /// By the clock in a zone.

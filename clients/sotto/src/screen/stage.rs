@@ -58,6 +58,7 @@ impl Stage {
             connected: true,
             node: "chat.example.org:7370".to_owned(),
             round_ms: Some(2000),
+            delay_seconds: (4, 8),
             opened: Some((1234, 500)),
             conversations: standings.iter().map(|standing| standing.id).collect(),
             unshown,
@@ -99,7 +100,15 @@ impl Stage {
             at_ms: None,
             quote: None,
             file: None,
+            again: false,
         })))
+    }
+
+    /// What is to be noted before anything is drawn.
+    #[cfg(test)]
+    pub(super) fn offers(&mut self) -> Option<Act> {
+        arrange(&mut self.model);
+        super::update::offers(&mut self.model)
     }
 
     /// Draws, and takes note of what is seen. What is to be done then.

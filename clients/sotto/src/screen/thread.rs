@@ -21,6 +21,8 @@ pub(super) struct Said {
     pub(super) quote: Option<Quote>,
     /// The file of which it is the name.
     pub(super) file: Option<File>,
+    /// Whether it may have been seen before it came here.
+    pub(super) again: bool,
 }
 
 impl Said {
@@ -99,6 +101,8 @@ pub(super) enum Row {
     Day(DateTime),
     /// What is below came while nobody looked.
     New,
+    /// What is below may have been seen: a program that had it is gone, and did not say whether it showed it.
+    Again,
     /// What the text replies to.
     Quote(String),
     /// A part of the text; whether it is the first.
@@ -123,6 +127,8 @@ pub(super) struct Thread {
     first: u64,
     /// All before it was drawn.
     pub(super) seen: Place,
+    /// Up to this number it is noted of texts of others that they may be drawn.
+    offered: u64,
     /// Texts of others behind that.
     unseen: usize,
     /// The top row; None as long as the end is shown.
@@ -144,6 +150,7 @@ impl Thread {
             texts: VecDeque::new(),
             first: FIRST,
             seen: Place { text: FIRST, row: 0 },
+            offered: 0,
             unseen: 0,
             top: None,
             new: None,
@@ -195,20 +202,20 @@ impl Thread {
         }
         self.unseen += 1;
         let by = By::Other { name: text.from, number: text.number, sequence: text.sequence };
-        self.push(Said { by, text: text.text.0, at, quote: text.quote, file: text.file });
+        self.push(Said { by, text: text.text.0, at, quote: text.quote, file: text.file, again: text.again });
         None
     }
 
     /// Takes a text of one's own, which is being handed in; its place.
     pub(super) fn say(&mut self, text: Zeroizing<String>, at: DateTime, quote: Option<Quote>) -> u64 {
-        self.push(Said { by: By::Me(Fate::Handing), text, at: Some(at), quote, file: None });
+        self.push(Said { by: By::Me(Fate::Handing), text, at: Some(at), quote, file: None, again: false });
         self.end() - 1
     }
 
     /// Takes a text of one's own that any program has handed in, if it is not there: what was handed in here is.
     pub(super) fn take_said(&mut self, said: message::Said, at: Option<DateTime>) {
         let by = By::Me(Fate::Queued(said.sequence));
-        let said = Said { by, text: said.text.0, at, quote: said.quote, file: said.file };
+        let said = Said { by, text: said.text.0, at, quote: said.quote, file: said.file, again: false };
         if !self.texts.iter().rev().any(|here| here.is(&said)) {
             self.push(said);
         }
@@ -274,6 +281,19 @@ impl Thread {
         }
     }
 
+    /// The number of the last text of others that is drawn next in so many rows, if it was not before, and that is to be noted.
+    pub(super) fn offer(&mut self, rows: usize, width: usize) -> Option<u64> {
+        let to = self.below(self.top_row(rows, width), rows, width);
+        let end = if to.row > 0 { to.text + 1 } else { to.text };
+        let last = (self.seen.text..end).rev().find_map(|text| match self.get(text)?.by {
+            By::Other { number, .. } => Some(number),
+            By::Me(_) => None,
+        });
+        let last = last.filter(|last| *last > self.offered)?;
+        self.offered = last;
+        Some(last)
+    }
+
     /// Everything before this place was drawn. Gives the number of the last text of others that was drawn as a whole, if
     /// there is one more than before.
     pub(super) fn saw(&mut self, to: Place) -> Option<u64> {
@@ -316,6 +336,9 @@ impl Thread {
         }
         if self.new == Some(text) {
             rows.push(Row::New);
+        }
+        if said.again {
+            rows.push(Row::Again);
         }
         rows.extend(said.quote.as_ref().map(|quote| Row::Quote(quoted(quote, width))));
         if let Some(file) = &said.file {

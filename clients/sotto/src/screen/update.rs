@@ -61,6 +61,8 @@ pub(super) enum Act {
 pub(super) enum Purpose {
     /// To hand in this text.
     Say(ConversationId, u64),
+    /// To note what is about to be drawn.
+    Offer,
     /// To know what was shown.
     Shown,
     /// To make an invitation for a contact.
@@ -125,6 +127,18 @@ pub(super) fn arrange(model: &mut Model) {
             thread.follow(rows, width);
         }
     }
+}
+
+/// What is to be noted before the next thing that is drawn: of texts in it that were not drawn before, that they may have been
+/// seen. Otherwise, whoever is shown them after all has died is not told so.
+pub(super) fn offers(model: &mut Model) -> Option<Act> {
+    let (rows, width) = model.layout().texts();
+    if !model.is_online() || matches!(model.view, View::Page(_)) {
+        return None;
+    }
+    let thread = model.thread_mut()?;
+    let (id, number) = (thread.standing.id, thread.offer(rows, width)?);
+    Some(Act::Ask(Account::Offer { id, number }, Purpose::Offer))
 }
 
 /// What was drawn was seen, if nothing before it was left out. The participant is told.

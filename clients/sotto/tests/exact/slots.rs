@@ -1,10 +1,13 @@
 //! What leaves in a slot: stored before, random if it is late.
 
 use mpir::noop;
+use rand_chacha::ChaCha20Rng;
+use rand_core::SeedableRng as _;
 use sotto::host::Work;
-use sotto_protocol::{Round, RoundMode, slot};
+use sotto_protocol::{Client, Round, RoundMode, UnixMillis, slot};
 
 use crate::lies::Call;
+use crate::machine::BASE_MS;
 use crate::world::{DEPOSIT_MS, FIRST, LOOKUP_MS, QUERY_MS, ROUND_MS, World, parameters, quick};
 
 fn block_on<T>(work: impl Future<Output = T>) -> T {
@@ -45,6 +48,33 @@ fn what_leaves_was_stored_before_or_is_random() {
         assert!(!found.iter().any(|round| full.contains(round)), "{found:?}");
         let troubles = alice.told().troubles;
         assert!(troubles.len() >= full.count() && troubles.iter().all(|trouble| trouble.contains("disk")));
+    });
+}
+
+/// Who was told that nothing could be stored is not found to have said it later, or to have made a contact.
+#[test]
+fn what_could_not_be_stored_is_taken_back() {
+    block_on(async {
+        let mut world = World::new(5, parameters(&*noop(), RoundMode::Deadline), 2);
+        let [mut alice, mut bob] = ["Alice", "Bob"].map(|name| world.client(name, 2));
+        let [at_alice, _] = world.introduce(&mut alice, &mut bob);
+        let mut bob = world.start(bob, quick).await;
+        let alice = world.start(alice, quick).await;
+        world.until(u64::from(ROUND_MS) * 10 + 600).await;
+        let look = |client: &Client| (client.conversations().len(), client.snapshot());
+        let before = alice.handle.ask(look).await.unwrap();
+        alice.disk.fill(true);
+        assert!(alice.handle.queue_text(at_alice, "refused").await.is_err());
+        let mut rng = ChaCha20Rng::from_seed(world.rng("an invitation"));
+        let invite = move |client: &mut Client| {
+            client.invite("Carol", UnixMillis(BASE_MS + 10_000), &mut rng).map(drop).unwrap();
+        };
+        assert!(alice.handle.change(invite).await.is_err());
+        assert!(alice.handle.ask(look).await.unwrap() == before, "it is as if nothing had been asked");
+        alice.disk.fill(false);
+        alice.handle.queue_text(at_alice, "taken").await.unwrap();
+        world.until(u64::from(ROUND_MS) * 60).await;
+        assert_eq!(bob.told().texts, ["taken"]);
     });
 }
 

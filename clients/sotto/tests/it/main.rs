@@ -5,6 +5,8 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "inside tests, failing loudly is the point")]
 
+#[cfg(target_os = "linux")]
+mod again;
 #[cfg(unix)]
 mod aside;
 mod audit;

@@ -46,7 +46,8 @@ fn a_newcomer_is_two_commands_from_the_first_exchanged_text() {
 
     let mut at_alice = start(&alice, invite);
     let invitation = at_alice.hears();
-    assert!(invitation.starts_with(&format!("{}/sotto-invite-", server.address())), "{invitation}");
+    assert!(invitation.starts_with(&format!("{}/", server.address())), "{invitation}");
+    assert!(invitation.contains("/sotto-invite-"), "{invitation}");
     at_alice.is_told("Bob has not answered yet");
     let mut at_bob = start(&bob, accept);
     at_bob.says(&invitation);

@@ -214,7 +214,7 @@ impl State {
         let peer = self.pair_mut(id).ok().and_then(|pair| pair.peer_identity());
         self.conversations.retain(|conversation| conversation.id != id);
         self.untold.retain(|untold| untold.conversation() != id);
-        self.unshown.retain(|text| text.conversation != id);
+        self.keep_unshown_if(|text| text.conversation != id);
         for wants in self.wants.values_mut() {
             wants.retain(|want| want.conversation != id);
         }

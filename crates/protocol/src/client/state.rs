@@ -1,7 +1,7 @@
 //! The client as bytes.
 //!
 //! ```text
-//! version, u8 = 8 | first 8 bytes of SHA-256("sotto v1 client state" | 0 | version | content) | content (postcard)
+//! version, u8 = 9 | first 8 bytes of SHA-256("sotto v1 client state" | 0 | version | content) | content (postcard)
 //! ```
 //!
 //! The checksum is against accidents. The bytes hold all secrets: whoever stores them keeps them as carefully.
@@ -17,10 +17,11 @@ use zeroize::Zeroizing;
 use super::Client;
 use super::addresses::Addresses;
 use super::left::LeftGroups;
+use super::unshown::Offered;
 use crate::error::{InputError, Malformed};
 use crate::{Error, domain};
 
-const VERSION: u8 = 8;
+const VERSION: u8 = 9;
 const CHECKSUM_BYTES: usize = 8;
 const HEADER_BYTES: usize = 1 + CHECKSUM_BYTES;
 
@@ -52,10 +53,11 @@ impl Client {
             return Err(malformed);
         }
         let state = match header[0] {
-            // In the one before, keys of two were never renewed; nothing else differs.
-            VERSION | 7 => decode(content)?,
+            VERSION => decode(content)?,
+            // They ended before the texts that were offered. In the first of them keys of two were never renewed.
+            7 | 8 => decode(&followed_by(content, &Offered::new())?)?,
             // It ended before the groups that were left.
-            6 => decode(&followed_by(content, &LeftGroups::default())?)?,
+            6 => decode(&followed_by(content, &(LeftGroups::default(), Offered::new()))?)?,
             5 => decode::<version5::State5>(content)?.into(),
             // It ended before the slots.
             4 => decode::<version5::State5>(&followed_by(content, &Addresses::default())?)?.into(),

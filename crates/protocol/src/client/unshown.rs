@@ -1,7 +1,10 @@
 //! Texts that were read out of a round and that the person has not seen.
 //!
 //! A text is acknowledged to its sender once it is read, and its keys are erased. So it stays in the state until the
-//! program that shows it says that it did: no crash between the two loses a text that its sender believes arrived.
+//! program that shows it says that it did: no crash between the two loses a text that its sender believes arrived. What a
+//! program has said that it is about to show, and not that it did, may have been seen: whoever shows it again can say so.
+
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 use zeroize::{Zeroize, ZeroizeOnDrop};
@@ -12,6 +15,9 @@ use crate::conversation::ConversationId;
 /// Bytes of unseen texts in one conversation beyond which further messages of it are not taken: their senders repeat
 /// them. Other conversations do not notice.
 const UNSHOWN_MAX: usize = 256 * 1024;
+
+/// Numbers of texts that somebody was about to show.
+pub(super) type Offered = BTreeSet<u64>;
 
 /// A text that nobody has seen.
 #[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop, Serialize, Deserialize)]
@@ -41,14 +47,26 @@ impl Client {
         self.state.unshown.iter()
     }
 
+    /// Takes note that somebody is about to see these texts. Stored before they are shown, it outlives whoever shows them.
+    pub fn offer(&mut self, numbers: &BTreeSet<u64>) {
+        let unshown = self.state.unshown.iter().map(|text| text.number);
+        self.state.offered.extend(unshown.filter(|number| numbers.contains(number)));
+    }
+
+    /// Whether a text that was not confirmed as shown may have been seen all the same.
+    #[must_use]
+    pub fn was_offered(&self, number: u64) -> bool {
+        self.state.offered.contains(&number)
+    }
+
     /// Forgets the texts of a conversation up to this number: somebody has seen them.
     pub fn shown(&mut self, conversation: ConversationId, number: u64) {
-        self.state.unshown.retain(|text| text.conversation != conversation || text.number > number);
+        self.state.keep_unshown_if(|text| text.conversation != conversation || text.number > number);
     }
 
     /// Forgets one text, which nobody is to see.
     pub fn drop_unshown(&mut self, number: u64) {
-        self.state.unshown.retain(|text| text.number != number);
+        self.state.keep_unshown_if(|text| text.number != number);
     }
 }
 
@@ -67,6 +85,13 @@ impl State {
         let (from, text) = (from.to_owned(), text.to_owned());
         self.unshown.push(Unshown { number, conversation, from, text, sequence });
         number
+    }
+
+    /// Forgets all other texts.
+    pub(super) fn keep_unshown_if(&mut self, stays: impl Fn(&Unshown) -> bool) {
+        self.unshown.retain(stays);
+        let there: BTreeSet<u64> = self.unshown.iter().map(|text| text.number).collect();
+        self.offered.retain(|number| there.contains(number));
     }
 
     /// Whether a conversation has room for another text.

@@ -50,7 +50,7 @@ impl Account {
     pub(in crate::daemon) fn touches(&self) -> Of {
         match self {
             Self::Say { conversation, .. } => Of::Named(conversation.clone()),
-            Self::SayTo { id, .. } | Self::Shown { id, .. } => Of::Id(*id),
+            Self::SayTo { id, .. } | Self::Offer { id, .. } | Self::Shown { id, .. } => Of::Id(*id),
             _ => Of::All,
         }
     }

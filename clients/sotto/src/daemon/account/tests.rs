@@ -71,6 +71,7 @@ async fn attack_whatever_texts_are_a_portion_of_them_goes_into_a_frame() {
                 sought: None,
             }),
             file: Some(File { size: 65_536, path: Some("a".repeat(300)) }),
+            again: true,
         };
         let all: Vec<_> = (0..3000).map(text).collect();
         let portion = portion(all);

@@ -280,6 +280,7 @@ fn a_text_that_nobody_has_seen_says_when_it_came() {
         at_ms: None,
         quote: None,
         file: None,
+        again: false,
     };
     assert_eq!(history.present(text(3)).at_ms, Some(77));
     // Until it is seen, in its own conversation and not another one.

@@ -41,7 +41,7 @@ fn config() -> Config {
 }
 
 /// A server, alice, who has said these texts to bob, and bob.
-async fn meet(texts: &[&str]) -> (Running, Handle, Handle, Events) {
+pub(crate) async fn meet(texts: &[&str]) -> (Running, Handle, Handle, Events) {
     let server = sottod::start(mpir::noop(), config()).unwrap();
     let settings =
         ConnectionSettings { allow_no_privacy: true, ..ConnectionSettings::new(server.address().clone()) };

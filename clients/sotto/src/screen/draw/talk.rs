@@ -74,6 +74,7 @@ fn draw_row(
             return bar(frame, area, &format!("-- {} --", at.strftime("%Y-%m-%d")), palette.quiet());
         }
         Row::New => return bar(frame, area, "-- new --", palette.unread()),
+        Row::Again => return bar(frame, area, "-- perhaps shown before --", palette.quiet()),
         // No text is drawn before its column: so none can look like what another one replies to.
         Row::Quote(quote) => {
             line(frame, area, "      ↳", palette.quiet());

@@ -32,6 +32,7 @@ fn come() -> (Stage, Vec<Option<u64>>) {
         connected: true,
         node: "chat.example.org:7370".to_owned(),
         round_ms: Some(2000),
+        delay_seconds: (4, 8),
         opened: None,
         conversations: vec![BOB],
         unshown: 0,
@@ -145,6 +146,7 @@ fn a_reply_is_shown_with_what_it_replies_to_where_no_text_has_a_place() {
         at_ms: None,
         quote: quoting.quote,
         file: None,
+        again: false,
     })));
     // Who types the same sign does not get it into the same place.
     stage.hears((1, "bob"), "bob", "x\n      ↳ you: I pay");

@@ -5,7 +5,7 @@ use sotto_protocol::ConversationId;
 
 use super::super::model::TEXTS_KEPT;
 use super::super::stage::{Stage, contact};
-use super::super::update::{Act, Input};
+use super::super::update::{Act, Input, Purpose};
 use crate::daemon::message::{Account, Reply};
 
 /// The numbers up to which the participant is told that texts were shown, by conversation.
@@ -32,6 +32,45 @@ fn a_text_is_shown_when_it_is_drawn_in_the_open_conversation_and_not_before() {
     assert!(shown(&stage.draws()).is_empty());
     stage.key(KeyCode::Tab, KeyModifiers::NONE);
     assert_eq!(shown(&stage.draws()), [(2, 2)]);
+}
+
+/// Whoever is shown a text again after a crash is told so: before it is drawn, that is noted.
+#[test]
+fn what_is_about_to_be_drawn_is_noted_before_and_nothing_else() {
+    let mut stage = two(80, 12);
+    let noted = |stage: &mut Stage| match stage.offers() {
+        Some(Act::Ask(Account::Offer { id, number }, Purpose::Offer)) => Some((id.0, number)),
+        None => None,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(noted(&mut stage), None);
+    stage.hears((1, "bob"), "bob", "one");
+    stage.hears((2, "carol"), "carol", "two");
+    assert_eq!(noted(&mut stage), Some((1, 1)));
+    // Once.
+    assert_eq!(noted(&mut stage), None);
+    stage.draws();
+    // More than fits: what fits.
+    for _ in 0..30 {
+        stage.hears((1, "bob"), "bob", "a text");
+    }
+    let mut last = 1;
+    for _ in 0..10 {
+        let about = noted(&mut stage);
+        let drawn = shown(&stage.draws());
+        assert_eq!(drawn.last().copied(), about);
+        last = about.map_or(last, |(_, number)| number);
+        stage.key(KeyCode::PageDown, KeyModifiers::NONE);
+    }
+    assert_eq!(last, 32);
+    // A sheet covers it.
+    stage.types("/help");
+    stage.hears((1, "bob"), "bob", "behind it");
+    assert_eq!(noted(&mut stage), None);
+    stage.key(KeyCode::Esc, KeyModifiers::NONE);
+    assert_eq!(noted(&mut stage), Some((1, 33)));
+    stage.key(KeyCode::Tab, KeyModifiers::NONE);
+    assert_eq!(noted(&mut stage), Some((2, 2)));
 }
 
 #[test]

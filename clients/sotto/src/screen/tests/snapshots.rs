@@ -295,6 +295,29 @@ fn what_was_not_taken_is_marked() {
     looks(&mut stage, "refused");
 }
 
+/// Whoever died with it may have shown it.
+#[test]
+fn what_may_have_been_seen_before_says_so() {
+    let mut stage = Stage::new(80, 24);
+    stage.attach(vec![contact(1, "bob")], 2);
+    for (number, text, again) in [(1, "Shall we meet?", true), (2, "At noon?", false)] {
+        stage.happens(Input::Told(Told::Text(Text {
+            number,
+            id: ConversationId(1),
+            conversation: "bob".to_owned(),
+            group: false,
+            from: "bob".to_owned(),
+            text: Private::new(text),
+            sequence: 1,
+            at_ms: None,
+            quote: None,
+            file: None,
+            again,
+        })));
+    }
+    looks(&mut stage, "again");
+}
+
 #[test]
 fn replies_and_files_and_how_far_they_are() {
     let mut stage = Stage::new(80, 24);
@@ -314,6 +337,7 @@ fn replies_and_files_and_how_far_they_are() {
         at_ms: None,
         quote: None,
         file: file(11_800, Some("/home/alice/.local/share/sotto/received/map.png")),
+        again: false,
     })));
     stage.happens(Input::Told(Told::Said(Said {
         id: ConversationId(1),

@@ -5,6 +5,7 @@ use super::super::thread::Fate;
 use super::super::{accept, invite, past};
 use super::Purpose;
 use crate::cli::failure::Failure;
+use crate::cli::group::RULES;
 use crate::cli::send::takes;
 use crate::daemon::message::{Conversation, Invitation, Keys, Kind, Reply};
 
@@ -24,12 +25,13 @@ pub(super) fn replied(model: &mut Model, purpose: Purpose, reply: Result<Reply, 
         (Purpose::Do(line), Reply::Done) => model.notice(line),
         (Purpose::Create(group), Reply::Card(card)) => {
             model.wanted = Some(group.clone());
-            let title =
-                format!("The card of {group}: give it to the members where nobody else reads it; Esc");
+            let title = format!(
+                "The card of {group}: give it to the members where nobody else reads it; there: /group join. Esc closes this.\n{RULES}."
+            );
             model.view = View::Page(Page { title, text: card.0, bare: true, qr: None, top: 0 });
         }
         (Purpose::Join, Reply::Joined { group }) => {
-            model.notice(format!("you are in {group} now"));
+            model.page(format!("You are in {group} now"), format!("In a group, {RULES}."));
             model.wanted = Some(group);
         }
         (Purpose::Keep(line), Reply::Kept { texts }) => {
@@ -60,7 +62,7 @@ pub(super) fn replied(model: &mut Model, purpose: Purpose, reply: Result<Reply, 
         (Purpose::SendFile(contact), sending @ Reply::Sending { .. }) => {
             model.notice(takes(&contact, &sending));
         }
-        (Purpose::Shown, _) => {}
+        (Purpose::Offer | Purpose::Shown, _) => {}
         _ => {
             model
                 .warn("'sotto run' answered something else; end it with 'sotto stop', and come online again");

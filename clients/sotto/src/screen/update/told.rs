@@ -13,12 +13,14 @@ use crate::daemon::message::{
 };
 
 pub(super) fn attached(model: &mut Model, listening: Listening) {
-    let Listening { name, connected, node, round_ms, opened, conversations, unshown } = listening;
+    let Listening { name, connected, node, round_ms, delay_seconds, opened, conversations, unshown } =
+        listening;
     model.me = name;
     model.connection = Connection::Online { connected, node };
     let since = |elapsed: u64| model.now.instant.checked_sub(Duration::from_millis(elapsed));
     let opened = opened.and_then(|(round, elapsed)| Some((round, since(elapsed)?)));
     model.rounds = Rounds { length_ms: round_ms, opened, step: None, cost: None };
+    model.delay_seconds = delay_seconds;
     model.unshown = unshown;
     // Some may have been forgotten meanwhile. Of those that are there, how they stand comes next.
     model.threads.retain(|thread| conversations.contains(&thread.standing.id));

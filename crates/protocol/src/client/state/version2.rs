@@ -22,6 +22,7 @@ use crate::client::addresses::Addresses;
 use crate::client::crowding::Crowding;
 use crate::client::invitations::Untold;
 use crate::client::left::LeftGroups;
+use crate::client::unshown::Offered;
 
 #[derive(Deserialize)]
 pub(super) struct State2 {
@@ -129,6 +130,7 @@ impl TryFrom<State2> for State {
             addresses: Addresses::default(),
             root: None,
             left: LeftGroups::default(),
+            offered: Offered::new(),
         })
     }
 }

@@ -18,7 +18,7 @@ use crate::client::addresses::Addresses;
 use crate::client::crowding::Crowding;
 use crate::client::invitations::{Untold, Used};
 use crate::client::left::LeftGroups;
-use crate::client::unshown::Unshown;
+use crate::client::unshown::{Offered, Unshown};
 
 #[derive(Deserialize)]
 pub(super) struct State3 {
@@ -87,6 +87,7 @@ impl From<State3> for State {
             addresses: Addresses::default(),
             root: None,
             left: LeftGroups::default(),
+            offered: Offered::new(),
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::client::addresses::Addresses;
 use crate::client::crowding::Crowding;
 use crate::client::invitations::{Untold, Used};
 use crate::client::left::LeftGroups;
-use crate::client::unshown::Unshown;
+use crate::client::unshown::{Offered, Unshown};
 
 #[derive(Deserialize)]
 pub(super) struct State5 {
@@ -90,6 +90,7 @@ impl From<State5> for State {
             addresses: old.addresses,
             root: None,
             left: LeftGroups::default(),
+            offered: Offered::new(),
         }
     }
 }

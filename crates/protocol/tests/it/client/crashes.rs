@@ -302,3 +302,31 @@ fn a_manifest_in_a_gap_is_no_reason_to_accuse_the_server() {
     assert_eq!((last.0 - first.0, alice.supply_manifests(&missed[..2])), (1, Vec::new()));
     assert_eq!(alice.missing_manifests(), None);
 }
+
+/// Who dies between showing a text and saying so leaves a note that it may have been seen, until somebody says so.
+#[test]
+fn what_may_have_been_seen_is_known_after_a_crash_until_it_was_seen() {
+    let mut world = World::new(3, &["alice", "bob"], 4, 16);
+    world.befriend(0, 1);
+    for text in ["one", "two", "three"] {
+        world.say(0, "bob", text);
+    }
+    world.run(40);
+    let numbers: Vec<u64> = world.clients[1].unshown().map(|text| text.number).collect();
+    let offered = |world: &World| -> Vec<bool> {
+        numbers.iter().map(|number| world.clients[1].was_offered(*number)).collect()
+    };
+    assert_eq!(offered(&world), [false; 3]);
+    // Of what is not there, nothing is noted.
+    world.clients[1].offer(&[numbers[0], numbers[1], 1000].into());
+    assert!(!world.clients[1].was_offered(1000));
+    world.restart(1);
+    assert_eq!(offered(&world), [true, true, false]);
+    let id = world.id(1, "alice");
+    world.clients[1].shown(id, numbers[0]);
+    world.restart(1);
+    assert_eq!(offered(&world), [false, true, false]);
+    world.clients[1].drop_unshown(numbers[1]);
+    world.clients[1].drop_unshown(numbers[2]);
+    assert_eq!(offered(&world), [false; 3]);
+}

@@ -48,6 +48,12 @@ const VERSION_7: [&str; 2] = [
     include_str!("../../golden/state/version7-bob.hex"),
 ];
 
+/// The same two as the program stored them that took no note of texts about to be shown.
+const VERSION_8: [&str; 2] = [
+    include_str!("../../golden/state/version8-alice.hex"),
+    include_str!("../../golden/state/version8-bob.hex"),
+];
+
 /// The first as a program stored it whose groups acknowledged by numbers alone.
 const VERSION_3_BEFORE_CHECKS: &str = include_str!("../../golden/state/version3-alice.hex");
 
@@ -198,6 +204,23 @@ fn people_and_what_they_were_saying_survive_the_change_from_version_7() {
     }
 }
 
+/// They were shown nothing yet, as far as anybody knows.
+#[test]
+fn people_and_what_they_were_saying_survive_the_change_from_version_8() {
+    let mut world = World::new(5, &["alice", "bob"], 4, 16);
+    world.clients = VERSION_8.map(|hex| sotto_protocol::Client::restore(&bytes(hex)).unwrap()).into();
+    world.round = 206;
+    for client in 0..2 {
+        assert!((0..100).all(|number| !world.clients[client].was_offered(number)));
+        world.restart(client);
+    }
+    world.say(0, "bob", "said in version 9");
+    world.say(1, "alice", "heard in version 9");
+    world.run(120);
+    assert_eq!(world.texts(0), [("bob".to_owned(), "heard in version 9".to_owned())]);
+    assert_eq!(world.texts(1), [("alice".to_owned(), "said in version 9".to_owned())]);
+}
+
 #[test]
 fn people_and_what_they_were_saying_survive_the_change_from_protocol_4() {
     let mut world = World::new(5, &["alice", "bob"], 4, 16);
@@ -222,13 +245,13 @@ fn the_form_of_states_does_not_change_unnoticed() {
     world.run(120);
     for (client, name) in ["alice", "bob"].into_iter().enumerate() {
         let snapshot = world.clients[client].snapshot();
-        let file = format!("{}/tests/golden/state/version8-{name}.hex", env!("CARGO_MANIFEST_DIR"));
+        let file = format!("{}/tests/golden/state/version9-{name}.hex", env!("CARGO_MANIFEST_DIR"));
         if std::env::var_os("SOTTO_BLESS").is_some_and(|value| value == "1") {
             let lines = snapshot.chunks(60).map(|line| data_encoding::HEXLOWER.encode(line) + "\n");
             std::fs::write(&file, lines.collect::<String>()).unwrap();
         }
         let stored = bytes(&std::fs::read_to_string(file).unwrap());
-        assert_eq!(stored[0], 8);
+        assert_eq!(stored[0], 9);
         let same = *sotto_protocol::Client::restore(&stored).unwrap().snapshot() == stored;
         assert!(same, "what {name} stores again");
         let same = *snapshot == stored;
@@ -239,7 +262,7 @@ fn the_form_of_states_does_not_change_unnoticed() {
 #[test]
 fn states_of_other_versions_and_damaged_ones_are_refused_with_the_reason() {
     let good = bytes(VERSION_2[0]);
-    for version in [0, 1, 3, 4, 5, 6, 7, 8, 9, 255] {
+    for version in [0, 1, 3, 4, 5, 6, 7, 8, 9, 10, 255] {
         let mut other = good.clone();
         other[0] = version;
         assert!(sotto_protocol::Client::restore(&other).is_err());
