@@ -34,6 +34,10 @@ pub(crate) struct Config {
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     #[serde(skip)]
     pub(crate) threads: Option<u16>,
+    /// Leave out the bare stages with which each round is compared: half the memory, and no overhead is told.
+    #[arg(long)]
+    #[serde(skip)]
+    pub(crate) without_bare: bool,
     /// Seed of all messages, keys and choices.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,

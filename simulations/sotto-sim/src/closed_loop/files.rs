@@ -6,6 +6,7 @@ use anyhow::Context;
 use serde_json::Value;
 
 use super::client::Counts;
+use super::lines::Bench;
 use super::report::{Bytes, Latency, OVERHEAD_MAX, Report, RoundReport, ServerStages};
 use crate::pbc::CodeName;
 use crate::table::{Column, Table};
@@ -75,15 +76,19 @@ impl Report {
             self.check.socket as f64 / 1e3,
             self.check.cpu_ms
         ));
-        let verdict = match (self.overhead_meaningful, self.overhead <= OVERHEAD_MAX) {
-            (false, _) => "too little work to judge by",
-            (true, true) => "within the bound",
-            (true, false) => "ABOVE THE BOUND",
-        };
-        table.note(format!(
-            "Overhead over the bare stages: {:.3} (retrieval {:.3}, set-up {:.3}), {verdict} of {OVERHEAD_MAX}.",
-            self.overhead, self.overhead_retrieval, self.overhead_setup
-        ));
+        if let (Some(overhead), Some(retrieval), Some(setup)) =
+            (self.overhead, self.overhead_retrieval, self.overhead_setup)
+        {
+            let verdict = match (self.overhead_meaningful, overhead <= OVERHEAD_MAX) {
+                (false, _) => "too little work to judge by",
+                (true, true) => "within the bound",
+                (true, false) => "ABOVE THE BOUND",
+            };
+            table.note(format!(
+                "Overhead over the bare stages: {overhead:.3} (retrieval {retrieval:.3}, set-up {setup:.3}), {verdict} of \
+                 {OVERHEAD_MAX}."
+            ));
+        }
         let Counts { retrieved, wrong, missing, ambiguous, ambiguous_unread, deferred } = self.counts;
         table.note(format!(
             "Retrieved {retrieved} ({} per client and round), wrong {wrong}, missing {missing}, ambiguous {ambiguous} \
@@ -106,7 +111,9 @@ pub(crate) fn comparison(reports: &[Report]) -> Table {
         ("answer kB", |report| format!("{:.1}", report.bytes.answer / 1e3)),
         ("mapping kB", |report| format!("{:.1}", report.bytes.mapping / 1e3)),
         ("peak MiB", |report| format!("{:.0}", mebibytes(report.memory.peak))),
-        ("overhead", |report| format!("{:.3}", report.overhead)),
+        ("overhead", |report| {
+            report.overhead.map_or_else(|| "not measured".to_owned(), |overhead| format!("{overhead:.3}"))
+        }),
     ];
     Table::of("Codes compared", &columns, reports)
 }
@@ -152,8 +159,8 @@ fn rounds(reports: &[Report]) -> Table {
         ("setup_cpu_ms", |(_, of)| time(of.setup_cpu_ms)),
         ("retrieval_wall_ms", |(_, of)| time(of.retrieval_wall_ms)),
         ("retrieval_cpu_ms", |(_, of)| time(of.retrieval_cpu_ms)),
-        ("bare_setup_cpu_ms", |(_, of)| time(of.bare_setup_cpu_ms)),
-        ("bare_retrieval_cpu_ms", |(_, of)| time(of.bare_retrieval_cpu_ms)),
+        ("bare_setup_cpu_ms", |(_, of)| cell(of.bare_setup_cpu_ms)),
+        ("bare_retrieval_cpu_ms", |(_, of)| cell(of.bare_retrieval_cpu_ms)),
         ("clients_cpu_ms", |(_, of)| time(of.clients_cpu_ms)),
         ("bytes_up", |(_, of)| of.bytes_up.to_string()),
         ("bytes_down", |(_, of)| of.bytes_down.to_string()),
@@ -170,25 +177,34 @@ fn time(milliseconds: f64) -> String {
     format!("{milliseconds:.3}")
 }
 
+/// Empty where nothing was measured.
+fn cell(milliseconds: Option<f64>) -> String {
+    milliseconds.map_or_else(String::new, time)
+}
+
 /// The server's stages in the loop and by themselves, of one whole round.
 fn stages(reports: &[Report]) -> Table {
     let mut table = Table::new("Stages", vec!["code", "stage", "loop_cpu_ms", "bare_cpu_ms"]);
     for report in reports {
-        let (bench, clients) = (&report.bench_ms, f64::from(report.config.clients));
+        let (bench, clients) = (report.bench_ms, f64::from(report.config.clients));
+        let bare = |of: fn(&Bench) -> f64| bench.as_ref().map(of);
         let ServerStages { answer, other, deposits } = report.stages_ms;
         for (stage, measured, bare) in [
-            ("setup", Some(report.setup_cpu_ms), Some(bench.setup())),
-            ("setup: arrange", None, Some(bench.arrange)),
-            ("setup: encode", None, Some(bench.encode)),
-            ("setup: prepare", None, Some(bench.prepare)),
-            ("setup: mapping", None, Some(bench.mapping)),
-            ("expand", Some(answer.expand * clients), Some(bench.stages.expand)),
-            ("first dimension", Some(answer.first_dimension * clients), Some(bench.stages.first_dimension)),
-            ("further dimensions", Some(answer.rest * clients), Some(bench.stages.rest)),
+            ("setup", Some(report.setup_cpu_ms), bare(|bench| bench.setup())),
+            ("setup: arrange", None, bare(|bench| bench.arrange)),
+            ("setup: encode", None, bare(|bench| bench.encode)),
+            ("setup: prepare", None, bare(|bench| bench.prepare)),
+            ("setup: mapping", None, bare(|bench| bench.mapping)),
+            ("expand", Some(answer.expand * clients), bare(|bench| bench.stages.expand)),
+            (
+                "first dimension",
+                Some(answer.first_dimension * clients),
+                bare(|bench| bench.stages.first_dimension),
+            ),
+            ("further dimensions", Some(answer.rest * clients), bare(|bench| bench.stages.rest)),
             ("rest of the retrieval", Some(other * clients), None),
             ("deposits", Some(deposits * clients), None),
         ] {
-            let cell = |value: Option<f64>| value.map_or_else(String::new, time);
             table.row(vec![report.config.code.to_string(), stage.to_owned(), cell(measured), cell(bare)]);
         }
     }

@@ -51,8 +51,8 @@ pub(super) struct Round {
     pub(super) payload: Payload,
     pub(super) traffic: Traffic,
     pub(super) clients_cpu_ms: f64,
-    /// The bare stages after this round.
-    pub(super) bench: Bench,
+    /// The bare stages after this round, if they are wanted.
+    pub(super) bench: Option<Bench>,
 }
 
 /// Means over the measured rounds, unless it says otherwise. Server times are CPU time of the server's process.
@@ -88,12 +88,13 @@ pub(crate) struct Report {
     /// One, by one client, after the last round.
     pub(crate) check: Check,
     pub(crate) memory: Memory,
-    pub(crate) overhead: f64,
-    pub(crate) overhead_retrieval: f64,
-    pub(crate) overhead_setup: f64,
+    /// What the server takes over the bare stages, as all of these of them; None without them.
+    pub(crate) overhead: Option<f64>,
+    pub(crate) overhead_retrieval: Option<f64>,
+    pub(crate) overhead_setup: Option<f64>,
     /// Whether there was enough work to say anything about it.
     pub(crate) overhead_meaningful: bool,
-    pub(crate) bench_ms: Bench,
+    pub(crate) bench_ms: Option<Bench>,
     pub(crate) retrieved_per_client_round: f64,
     /// In all rounds together.
     #[serde(flatten)]
@@ -171,8 +172,8 @@ pub(crate) struct RoundReport {
     pub(crate) bytes_up: u64,
     pub(crate) bytes_down: u64,
     pub(crate) retrieved: u64,
-    pub(crate) bare_setup_cpu_ms: f64,
-    pub(crate) bare_retrieval_cpu_ms: f64,
+    pub(crate) bare_setup_cpu_ms: Option<f64>,
+    pub(crate) bare_retrieval_cpu_ms: Option<f64>,
 }
 
 impl Report {
@@ -186,8 +187,8 @@ impl Report {
         let counts: Counts = rounds.iter().map(|round| round.counts).sum();
         let payload: Payload = rounds.iter().map(|round| round.payload).sum();
         let traffic: Traffic = rounds.iter().map(|round| round.traffic).sum();
-        let bench: Bench = rounds.iter().map(|round| round.bench).sum();
-        let bench_ms = bench * (1.0 / count);
+        let bench: Option<Vec<Bench>> = rounds.iter().map(|round| round.bench).collect();
+        let bench_ms = bench.map(|bench| bench.into_iter().sum::<Bench>() * (1.0 / count));
 
         // Making up messages is the simulation's work, not the server's, and takes none of its time.
         let round_wall_ms = mean(|round| round.all.wall_ms - round.population.wall_ms);
@@ -250,9 +251,9 @@ impl Report {
                 keys: entered.resident_bytes.saturating_sub(empty.resident_bytes),
                 resident: end.resident_bytes,
             },
-            overhead: (retrieval + setup_cpu_ms) / (bench_ms.answer + bench_ms.setup()),
-            overhead_retrieval: retrieval / bench_ms.answer,
-            overhead_setup: setup_cpu_ms / bench_ms.setup(),
+            overhead: bench_ms.map(|bench| (retrieval + setup_cpu_ms) / (bench.answer + bench.setup())),
+            overhead_retrieval: bench_ms.map(|bench| retrieval / bench.answer),
+            overhead_setup: bench_ms.map(|bench| setup_cpu_ms / bench.setup()),
             overhead_meaningful: retrieval * count >= OVERHEAD_MS_MIN,
             bench_ms,
             retrieved_per_client_round: each(counts.retrieved),
@@ -289,8 +290,8 @@ impl RoundReport {
             bytes_up: round.traffic.up,
             bytes_down: round.traffic.down,
             retrieved: round.counts.retrieved,
-            bare_setup_cpu_ms: round.bench.setup(),
-            bare_retrieval_cpu_ms: round.bench.answer,
+            bare_setup_cpu_ms: round.bench.map(|bench| bench.setup()),
+            bare_retrieval_cpu_ms: round.bench.map(|bench| bench.answer),
         }
     }
 }

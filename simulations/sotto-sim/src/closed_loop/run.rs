@@ -52,7 +52,7 @@ async fn measure(config: &Config, progress: &ProgressBar) -> anyhow::Result<Repo
 
     let mut system = System::start(orders.clone()).await?;
     // In this one, bare stages take their turn with the rounds: a machine that is slower for a while is so for both.
-    let mut bare = ServerProcess::start(&orders).await?;
+    let mut bare = if config.without_bare { None } else { Some(ServerProcess::start(&orders).await?) };
     let proxy = system.proxy(None).await?;
     let empty = system.server.now().await?;
     progress.set_message("clients register");
@@ -71,8 +71,13 @@ async fn measure(config: &Config, progress: &ProgressBar) -> anyhow::Result<Repo
         last = system.server.now().await?;
         let (after, traffic, clients_cpu_ms) =
             (last.spent, proxy.traffic() - traffic, process_milliseconds() - cpu);
-        progress.set_message("bare stages, to compare with");
-        let (bench, bare_answers) = bare.bench().await?;
+        let bare = match &mut bare {
+            Some(bare) => {
+                progress.set_message("bare stages, to compare with");
+                Some(bare.bench().await?)
+            }
+            None => None,
+        };
         progress.inc(clients + 2);
         if !counted {
             continue;
@@ -96,7 +101,7 @@ async fn measure(config: &Config, progress: &ProgressBar) -> anyhow::Result<Repo
             payload: took.iter().map(|took| took.bytes).sum(),
             traffic,
             clients_cpu_ms,
-            bench,
+            bench: bare.map(|(bench, _)| bench),
         };
         ensure_complete(one.counts, clients * u64::from(config.retrieve))?;
         let (entries, users) = (any.entries, config.users);
@@ -106,7 +111,7 @@ async fn measure(config: &Config, progress: &ProgressBar) -> anyhow::Result<Repo
             entries == expected,
             "the round has {entries} messages for {users} users, and not {expected}"
         );
-        for answered in [one.all.answers, bare_answers] {
+        for answered in core::iter::once(one.all.answers).chain(bare.map(|(_, answered)| answered)) {
             let asked = clients * any.units as u64;
             ensure!(answered == asked, "{answered} units answered of {asked}");
         }
@@ -136,14 +141,15 @@ fn table_places(config: &Config) -> anyhow::Result<u64> {
     Ok(table.context("so many users have no table")?.places().into())
 }
 
-/// Says so if there is less memory than this will want: two processes, the server's and the one of the bare stages, hold two
-/// prepared rounds each, one round's buckets and messages.
+/// Says so if there is less memory than this will want: two processes, the server's and the one of the bare stages if they are
+/// wanted, hold two prepared rounds each, one round's buckets and messages.
 fn memory_warning(config: &Config) -> Option<String> {
     // Copies of every message in the buckets, at most: three of cuckoo, 4.5 of the hybrid; each takes four bytes for one when
     // it is prepared.
     let copies = if config.code == CodeName::Single { 1 } else { 5 };
     let messages = u64::from(config.users) * BOX_BYTES as u64;
-    let (needed, available) = (2 * messages * (copies * (2 * 4 + 1) + 2), available_memory()?);
+    let processes = if config.without_bare { 1 } else { 2 };
+    let (needed, available) = (processes * messages * (copies * (2 * 4 + 1) + 2), available_memory()?);
     let [need, have] = [needed, available].map(|bytes| bytes as f64 / f64::from(1 << 30));
     let warning = format!("this may take {need:.1} GiB of memory, and {have:.1} GiB are available");
     (needed > available).then_some(warning)

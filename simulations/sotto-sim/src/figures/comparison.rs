@@ -182,7 +182,17 @@ fn measure(
 ) -> anyhow::Result<Row> {
     let start = Instant::now();
     let code = CodeName::Partitioned;
-    let config = Config { users, clients, retrieve, rounds: 1, engine, code, threads: None, seed: 1 };
+    let config = Config {
+        users,
+        clients,
+        retrieve,
+        rounds: 1,
+        engine,
+        code,
+        threads: None,
+        without_bare: true,
+        seed: 1,
+    };
     let report = run_once(&config, progress)?;
     report.ensure_sound()?;
     Row::new(engine, &report, start.elapsed().as_secs_f64())

@@ -184,6 +184,7 @@ impl Plan {
             engine: system.engine,
             code: if k == 1 { CodeName::Cuckoo } else { system.code(k) },
             threads: None,
+            without_bare: true,
             seed: 1,
         };
         let progress = progress::bar(0, "");

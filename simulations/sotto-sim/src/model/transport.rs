@@ -24,6 +24,7 @@ pub(super) fn measure(quick: bool) -> anyhow::Result<[f64; 2]> {
                 engine: EngineName::Sealpir,
                 code: if retrieve == 1 { CodeName::Single } else { CodeName::Cuckoo },
                 threads: None,
+                without_bare: true,
                 seed: 1,
             },
             &progress::bar(0, ""),

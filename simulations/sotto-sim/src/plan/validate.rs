@@ -107,6 +107,7 @@ fn closed_loop(
         engine,
         code: need.round.code_name(),
         threads: None,
+        without_bare: true,
         seed: 1,
     };
     let progress = progress::bar(0, "");

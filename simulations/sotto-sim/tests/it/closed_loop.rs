@@ -115,7 +115,7 @@ fn every_message_arrives_and_every_byte_is_accounted_for() {
 /// Codes that are compared must be run with the same messages, and say what they cost.
 #[test]
 fn codes_are_compared_with_each_other() {
-    let arguments = "--users 128 --clients 2 --retrieve 2 --rounds 1 --compare single,hybrid,cuckoo --json";
+    let arguments = "--users 128 --clients 2 --retrieve 2 --rounds 1 --compare single,hybrid,cuckoo --without-bare --json";
     let output = closed_loop(arguments);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.contains("Codes compared"), "{text}");
@@ -126,6 +126,8 @@ fn codes_are_compared_with_each_other() {
         assert_eq!((&report["wrong"], &report["missing"]), (&0.into(), &0.into()), "{code}");
         let unread = number(report, "/deferred") + number(report, "/ambiguous_unread");
         assert_eq!(number(report, "/retrieved") + unread, 4.0, "{code}");
+        // Nobody asked for what it is compared with.
+        assert!(report["overhead"].is_null() && report["bench_ms"].is_null(), "{report}");
     }
 }
 
