@@ -391,8 +391,12 @@ impl Desk {
             asked.into_iter().filter(|number| client.was_offered(*number)).collect()
         };
         let known = self.handle.ask(offered).await?;
-        if shows && known.len() < numbers.len() {
-            self.handle.change(move |client| client.offer(&numbers)).await?;
+        if shows
+            && known.len() < numbers.len()
+            && let Err(error) = self.handle.change(move |client| client.offer(&numbers)).await
+        {
+            hand.put_back(texts);
+            return Err(error.into());
         }
         for text in texts {
             text.again = known.contains(&text.number) && !elsewhere.contains(&text.number);

@@ -55,6 +55,17 @@ impl Hand<'_> {
         });
         elsewhere.map(|text| text.number).collect()
     }
+
+    /// It does not get them after all.
+    pub(super) fn put_back(&self, texts: &[Text]) {
+        let mut hands = self.held.hands();
+        for text in texts {
+            if let Some(programs) = hands.texts.get_mut(&(text.id, text.number)) {
+                programs.remove(&self.program);
+            }
+        }
+        hands.texts.retain(|_, programs| !programs.is_empty());
+    }
 }
 
 impl Drop for Hand<'_> {
@@ -63,5 +74,52 @@ impl Drop for Hand<'_> {
             programs.remove(&self.program);
             !programs.is_empty()
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use sotto_protocol::ConversationId;
+
+    use super::Held;
+    use crate::daemon::message::{Private, Text};
+
+    fn text(id: u32, number: u64) -> Text {
+        Text {
+            number,
+            id: ConversationId(id),
+            conversation: "bob".to_owned(),
+            group: false,
+            from: "bob".to_owned(),
+            text: Private::new("hello"),
+            sequence: 1,
+            at_ms: None,
+            quote: None,
+            file: None,
+            again: false,
+        }
+    }
+
+    #[test]
+    fn a_text_is_elsewhere_as_long_as_another_program_has_it_and_nobody_has_seen_it() {
+        let held = Held::default();
+        let (one, other) = (held.hand(), held.hand());
+        let texts = [text(1, 3), text(1, 4), text(2, 5)];
+        let nowhere = BTreeSet::new();
+        assert_eq!(one.take(&texts), nowhere);
+        assert_eq!(one.take(&texts), nowhere, "it is the same program");
+        assert_eq!(other.take(&texts[1..]), [4, 5].into());
+        drop(one);
+        let third = held.hand();
+        assert_eq!(third.take(&texts), [4, 5].into());
+        other.put_back(&texts);
+        assert_eq!(held.hand().take(&texts), [3, 4, 5].into(), "the third has them");
+        held.shown(ConversationId(1), 3);
+        assert_eq!(held.hand().take(&texts), [4, 5].into());
+        drop((other, third));
+        assert_eq!(held.hand().take(&texts), nowhere);
+        assert!(held.hands().texts.is_empty());
     }
 }

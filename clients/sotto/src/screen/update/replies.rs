@@ -26,7 +26,8 @@ pub(super) fn replied(model: &mut Model, purpose: Purpose, reply: Result<Reply, 
         (Purpose::Create(group), Reply::Card(card)) => {
             model.wanted = Some(group.clone());
             let title = format!(
-                "The card of {group}: give it to the members where nobody else reads it; there: /group join. Esc closes this.\n{RULES}."
+                "The card of {group}: give it to the members where nobody else reads it; there: /group join. Esc closes this.\n\
+                 In a group, {RULES}."
             );
             model.view = View::Page(Page { title, text: card.0, bare: true, qr: None, top: 0 });
         }
