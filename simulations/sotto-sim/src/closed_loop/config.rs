@@ -4,6 +4,7 @@ use anyhow::ensure;
 use serde::Serialize;
 use sotto_protocol::{CodeKind, ServerParameters};
 
+use super::lines::GATHER_MS;
 use crate::cpu::cores;
 use crate::engine::EngineName;
 use crate::pbc::CodeName;
@@ -34,6 +35,11 @@ pub(crate) struct Config {
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     #[serde(skip)]
     pub(crate) threads: Option<u16>,
+    /// How long the server waits for more requests to answer together, up to 16, ms. Clients that share its machine may be slower
+    /// to ask than those of a deployment; latencies grow with it.
+    #[arg(long, default_value_t = GATHER_MS, value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    #[serde(skip)]
+    pub(crate) gather_ms: u64,
     /// Leave out the bare stages with which each round is compared: half the memory, and no overhead is told.
     #[arg(long)]
     #[serde(skip)]

@@ -9,6 +9,8 @@ use crate::pbc::CodeName;
 
 /// Requests that servers answer together by default, at most.
 pub(crate) const TILE: usize = 16;
+/// How long they wait for more of them by default, ms.
+pub(crate) const GATHER_MS: u64 = 100;
 
 /// What the server's process is started with.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -22,6 +24,8 @@ pub(crate) struct Orders {
     pub(crate) threads: usize,
     /// Requests that are answered together, at most.
     pub(crate) tile: usize,
+    /// How long a request waits for others, ms.
+    pub(crate) gather_ms: u64,
     /// Of the simulated users' deposits, and of all that clients choose.
     pub(crate) seed: u64,
 }

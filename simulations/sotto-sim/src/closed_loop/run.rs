@@ -41,6 +41,7 @@ async fn measure(config: &Config, progress: &ProgressBar) -> anyhow::Result<Repo
         clients: config.clients,
         threads: config.threads(),
         tile: TILE,
+        gather_ms: config.gather_ms,
         seed: config.seed,
     };
     let warnings: Vec<String> = memory_warning(config).into_iter().collect();

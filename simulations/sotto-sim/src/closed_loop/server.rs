@@ -34,7 +34,7 @@ pub(super) fn run(orders: &str) -> anyhow::Result<()> {
 }
 
 fn config(orders: &Orders) -> anyhow::Result<Config> {
-    let Orders { retrieve, clients, threads, tile, .. } = *orders;
+    let Orders { retrieve, clients, threads, tile, gather_ms, .. } = *orders;
     let mut config = Config::closed_loop(([127, 0, 0, 1], 0).into());
     config.retrieve = retrieve;
     config.retained = RETAINED;
@@ -59,6 +59,7 @@ fn config(orders: &Orders) -> anyhow::Result<Config> {
         retrievals: clients.max(1),
         query_bytes: config.limits.query_bytes.max(clients * QUERY_MAX),
         tile,
+        gather: Duration::from_millis(gather_ms),
         challenge_age: CHALLENGE,
         call: CALL,
         stall: CALL,

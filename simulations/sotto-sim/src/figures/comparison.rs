@@ -13,7 +13,7 @@ use super::chart::{Bar, Bars, bars};
 use super::engines::{ELEMENT_BYTES, power_of_two};
 use super::measured::Kept;
 use super::section::Figure;
-use crate::closed_loop::{Config, Refused, Report, run_once};
+use crate::closed_loop::{Config, GATHER_MS, Refused, Report, run_once};
 use crate::engine::EngineName;
 use crate::pbc::CodeName;
 use crate::progress;
@@ -190,6 +190,7 @@ fn measure(
         engine,
         code,
         threads: None,
+        gather_ms: GATHER_MS,
         without_bare: true,
         seed: 1,
     };

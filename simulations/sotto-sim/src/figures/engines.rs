@@ -3,7 +3,7 @@
 use anyhow::{Context, ensure};
 use tokio::runtime::Runtime;
 
-use crate::closed_loop::{Orders, TILE, Took};
+use crate::closed_loop::{GATHER_MS, Orders, TILE, Took};
 use crate::cpu::cores;
 use crate::engine::EngineName;
 use crate::pbc::CodeName;
@@ -25,7 +25,17 @@ pub(super) const ENGINES: [(&str, EngineName); 6] = [
 pub(super) fn orders(engine: EngineName, n: usize, clients: u32) -> anyhow::Result<Orders> {
     let users = u32::try_from(n)?.checked_sub(clients).context("more clients than elements")?;
     let code = CodeName::Single;
-    Ok(Orders { engine, code, retrieve: 1, users, clients, threads: cores(), tile: TILE, seed: 1 })
+    Ok(Orders {
+        engine,
+        code,
+        retrieve: 1,
+        users,
+        clients,
+        threads: cores(),
+        tile: TILE,
+        gather_ms: GATHER_MS,
+        seed: 1,
+    })
 }
 
 /// Checks what a measurement rests on: that every client has the element that it wanted.

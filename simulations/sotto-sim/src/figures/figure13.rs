@@ -184,6 +184,7 @@ impl Plan {
             engine: system.engine,
             code: if k == 1 { CodeName::Cuckoo } else { system.code(k) },
             threads: None,
+            gather_ms: closed_loop::GATHER_MS,
             without_bare: true,
             seed: 1,
         };

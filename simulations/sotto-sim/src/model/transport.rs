@@ -3,7 +3,7 @@
 use anyhow::Context;
 
 use super::fit::fit;
-use crate::closed_loop::{Config, run_once};
+use crate::closed_loop::{Config, GATHER_MS, run_once};
 use crate::engine::EngineName;
 use crate::pbc::CodeName;
 use crate::progress;
@@ -24,6 +24,7 @@ pub(super) fn measure(quick: bool) -> anyhow::Result<[f64; 2]> {
                 engine: EngineName::Sealpir,
                 code: if retrieve == 1 { CodeName::Single } else { CodeName::Cuckoo },
                 threads: None,
+                gather_ms: GATHER_MS,
                 without_bare: true,
                 seed: 1,
             },

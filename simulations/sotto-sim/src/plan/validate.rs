@@ -107,6 +107,7 @@ fn closed_loop(
         engine,
         code: need.round.code_name(),
         threads: None,
+        gather_ms: closed_loop::GATHER_MS,
         without_bare: true,
         seed: 1,
     };
