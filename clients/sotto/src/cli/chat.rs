@@ -180,6 +180,7 @@ impl Chat {
             Told::Files(files) => files.iter().for_each(|file| status(&print::moving(file))),
             // That is for those who asked for it.
             Told::Said(_)
+            | Told::Seen { .. }
             | Told::Audited(_)
             | Told::Step { .. }
             | Told::Connection { .. }

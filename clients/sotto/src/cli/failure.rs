@@ -100,10 +100,10 @@ impl From<ConnectError> for Failure {
 impl From<HandleError> for Failure {
     fn from(error: HandleError) -> Self {
         let failure = match error {
-            // It is in memory, and nothing of it leaves before it is stored.
-            HandleError::Store(_) => Self::state(format!(
-                "{error}; it is done all the same once there is room, if you stay online: look before you do it again"
-            )),
+            // It was taken back.
+            HandleError::Store(_) => {
+                Self::state(format!("{error}; nothing was done: do it again when there is room"))
+            }
             _ => Self::other(error.to_string()),
         };
         failure.coded(error.code())

@@ -125,7 +125,7 @@ impl Link {
     fn gone(&self) -> Failure {
         Failure::other(match self.step {
             HERE => {
-                "'sotto run' has ended; what was handed in is kept, and goes out when you are online again"
+                "'sotto run' has ended; what it had taken is kept, and goes out when you are online again: 'sotto history' shows it"
             }
             _ => {
                 "the connection to the 'sotto run' that this device is paired with has ended: it ended, or knows the device \

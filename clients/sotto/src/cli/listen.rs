@@ -113,8 +113,8 @@ fn as_object(told: &Told) -> Option<Value> {
             "sent": standing.sent, "files": standing.conversation.files,
         }),
         Told::Forgotten { id } => json!({"event": "forgotten", "id": id}),
-        // One who listens gets the texts themselves.
-        Told::Unread { .. } | Told::Files(_) => return None,
+        // One who listens gets the texts themselves, whoever has seen them.
+        Told::Unread { .. } | Told::Seen { .. } | Told::Files(_) => return None,
     })
 }
 

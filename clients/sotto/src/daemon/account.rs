@@ -5,6 +5,8 @@ mod past;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
+
 use sotto_protocol::base32::BASE32;
 use sotto_protocol::client::{Client, Holder, Unshown};
 use sotto_protocol::error::InputError;
@@ -144,8 +146,10 @@ impl Account {
             }
             Self::Offer { id, number } => {
                 let about = client.unshown().filter(|text| text.conversation == id && text.number <= number);
-                let numbers = about.map(|text| text.number).collect();
+                let numbers: BTreeSet<u64> = about.map(|text| text.number).collect();
+                let again = numbers.iter().copied().filter(|number| client.was_offered(*number)).collect();
                 client.offer(&numbers);
+                return Ok(Reply::Offered { again });
             }
             Self::Shown { id, number } => client.shown(id, number),
             Self::SendFile { .. } => return Err(Failure::other("a file is sent by who is online")),

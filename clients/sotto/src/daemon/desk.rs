@@ -19,7 +19,7 @@ use super::day::Day;
 use super::devices::Devices;
 use super::door::{Came, Door};
 use super::face::Face;
-use super::held::{Hand, Held};
+use super::held::{Hand, Held, Key, Standing};
 use super::history::files::{SENDING_MAX, hand_in, has_room, room};
 use super::history::{History, Stand};
 use super::journal::{Entry, Journal};
@@ -384,24 +384,53 @@ impl Desk {
 
     /// Marks texts that go to a program and may have been seen. Of one that shows them at once it is noted before, on the disk.
     pub(super) async fn hand(&self, hand: &Hand<'_>, texts: &mut [Text], shows: bool) -> Result<(), Failure> {
-        let elsewhere = hand.take(texts);
-        let numbers: BTreeSet<u64> = texts.iter().map(|text| text.number).collect();
-        let asked = numbers.clone();
-        let offered = move |client: &Client| -> BTreeSet<u64> {
-            asked.into_iter().filter(|number| client.was_offered(*number)).collect()
+        let keys: Vec<Key> = texts.iter().map(|text| (text.id, text.number)).collect();
+        let again = if shows {
+            self.note(hand, &keys).await?
+        } else {
+            hand.look(&keys, &self.standing(&keys).await?)
         };
-        let known = self.handle.ask(offered).await?;
-        if shows
-            && known.len() < numbers.len()
+        texts.iter_mut().for_each(|text| text.again = again.contains(&text.number));
+        Ok(())
+    }
+
+    /// A program is about to show the texts of a conversation up to this number, which is noted on the disk.
+    pub(super) async fn offer(
+        &self,
+        hand: &Hand<'_>,
+        id: ConversationId,
+        number: u64,
+    ) -> Result<Reply, Failure> {
+        let about = move |client: &Client| -> Vec<Key> {
+            let about = client.unshown().filter(|text| text.conversation == id && text.number <= number);
+            about.map(|text| (id, text.number)).collect()
+        };
+        let keys = self.handle.ask(about).await?;
+        let again = self.note(hand, &keys).await?.into_iter().collect();
+        Ok(Reply::Offered { again })
+    }
+
+    /// Notes that a program is about to show texts; the numbers of those that may have been seen already.
+    async fn note(&self, hand: &Hand<'_>, keys: &[Key]) -> Result<BTreeSet<u64>, Failure> {
+        let standing = self.standing(keys).await?;
+        let again = hand.show(keys, &standing);
+        let numbers: BTreeSet<u64> = keys.iter().map(|key| key.1).collect();
+        if !numbers.is_subset(&standing.offered)
             && let Err(error) = self.handle.change(move |client| client.offer(&numbers)).await
         {
-            hand.put_back(texts);
+            hand.put_back(keys);
             return Err(error.into());
         }
-        for text in texts {
-            text.again = known.contains(&text.number) && !elsewhere.contains(&text.number);
-        }
-        Ok(())
+        Ok(again)
+    }
+
+    async fn standing(&self, keys: &[Key]) -> Result<Standing, Failure> {
+        let numbers: Vec<u64> = keys.iter().map(|key| key.1).collect();
+        let look = move |client: &Client| Standing {
+            offered: numbers.into_iter().filter(|number| client.was_offered(*number)).collect(),
+            there: client.unshown().map(|text| text.number).collect(),
+        };
+        Ok(self.handle.ask(look).await?)
     }
 
     /// Texts that nobody has seen, as they are shown.
@@ -513,10 +542,11 @@ impl Desk {
             None => self.settle(of).await,
         }
         let said = done.as_ref().ok().and_then(|(_, said)| said.clone());
-        // Whoever listens sees it at once, whichever program has handed it in.
-        self.journal.write(match said {
-            Some((said, group)) => Entry::Said(self.history.present_said(said, group)),
-            None => Entry::Changed,
+        // Whoever listens sees it at once, whichever program has handed it in, or shown it.
+        self.journal.write(match (said, shown) {
+            (Some((said, group)), _) => Entry::Said(self.history.present_said(said, group)),
+            (None, Some((id, number))) => Entry::Seen(id, number),
+            (None, None) => Entry::Changed,
         });
         done.map(|(reply, _)| reply)
     }

@@ -192,7 +192,13 @@ impl History {
         let mut kept = self.kept();
         // Otherwise it would hold until the process ends, and nobody would know.
         kept.check_readable()?;
-        self.commit(&mut kept, vec![Record::Blocked { id, blocked }])
+        let before = kept.blocked.clone();
+        let written = self.commit(&mut kept, vec![Record::Blocked { id, blocked }]);
+        if written.is_err() {
+            // Whoever is told that it failed is not to find it done.
+            kept.blocked = before;
+        }
+        written
     }
 
     /// Forgets everything of conversations that are not there any more.

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use sotto_protocol::ConversationId;
 use sotto_protocol::client::MessageId;
 use tokio::sync::watch;
 
@@ -34,6 +35,8 @@ pub(super) enum Entry {
     Text(Text),
     /// Something was said from here.
     Said(Said),
+    /// Texts of a conversation up to this number were seen.
+    Seen(ConversationId, u64),
 }
 
 impl Entry {

@@ -147,7 +147,7 @@ pub(crate) enum Account {
         conversation: Option<String>,
     },
     /// A person is about to see the texts of a conversation up to this number, which is noted when this is answered;
-    /// [`Reply::Done`].
+    /// [`Reply::Offered`].
     Offer { id: ConversationId, number: u64 },
     /// A person has seen the texts of a conversation up to this number; [`Reply::Done`].
     Shown { id: ConversationId, number: u64 },
@@ -213,6 +213,10 @@ pub(crate) enum Reply {
         waiting: usize,
     },
     Texts(Vec<Text>),
+    Offered {
+        /// Numbers of texts that may have been seen already.
+        again: Vec<u64>,
+    },
     Past {
         /// In order.
         texts: Vec<Past>,
@@ -256,6 +260,8 @@ pub(crate) enum Told {
     Text(Text),
     /// To one who listens: something was said from here, by whichever program.
     Said(Said),
+    /// To one who listens: texts of a conversation up to this number were seen, by whichever program.
+    Seen { id: ConversationId, number: u64 },
     /// What has changed of the files on their way in the conversation attached to.
     Files(Vec<Moving>),
     /// Texts of another conversation that nobody has seen.

@@ -153,12 +153,14 @@ impl Wants {
             }
             Entry::Step(round, step) if is_all => Some(Told::Step { round, step }),
             Entry::Said(said) if is_all => Some(Told::Said(said)),
+            Entry::Seen(id, number) if is_all => Some(Told::Seen { id, number }),
             Entry::Text(_)
             | Entry::Arrived(_)
             | Entry::Round(_)
             | Entry::Audited(_)
             | Entry::Step(..)
             | Entry::Said(_)
+            | Entry::Seen(..)
             | Entry::Changed => None,
         }
     }
@@ -196,6 +198,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Program<'_, S> {
                 Ok(Reply::Leaving)
             }
             Request::Account(Account::Unshown { conversation }) => self.unshown(conversation).await,
+            Request::Account(Account::Offer { id, number }) => self.desk.offer(&self.hand, id, number).await,
             Request::Account(account) => self.desk.account(account).await,
             Request::Audit { answers } => self.audit(answers).await,
             Request::Attach { conversation, verbose } => match self.attach(conversation, verbose).await {
@@ -365,7 +368,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Program<'_, S> {
 
     /// Hands out a text that has just come, or announces it. All programs get it that listen, whichever shows it first.
     async fn hand_out(&mut self, mut text: Text) -> io::Result<()> {
-        self.hand_out_before(text.number).await?;
+        if !self.hand_out_before(text.number).await? {
+            return Ok(());
+        }
         let Some(listening) = &mut self.listening else { return Ok(()) };
         if text.number <= listening.handed {
             return Ok(());
@@ -394,12 +399,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Program<'_, S> {
     }
 
     /// Hands out texts that came before this one, and of which the program did not hear because it was slow: what it tells
-    /// as shown takes all earlier ones with it.
-    async fn hand_out_before(&mut self, number: u64) -> io::Result<()> {
-        let Some(Listening { handed, wants, .. }) = &self.listening else { return Ok(()) };
+    /// as shown takes all earlier ones with it. Whether it has them all now.
+    async fn hand_out_before(&mut self, number: u64) -> io::Result<bool> {
+        let Some(Listening { handed, wants, .. }) = &self.listening else { return Ok(true) };
         let handed = *handed;
         if number <= handed.saturating_add(1) {
-            return Ok(());
+            return Ok(true);
         }
         let blocked = self.desk.history.blocked();
         let between = move |client: &Client| {
@@ -412,12 +417,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Program<'_, S> {
                 let (mut of_it, others): (Vec<_>, Vec<_>) =
                     self.desk.present(texts).into_iter().partition(|text| wants.texts_of(text.id));
                 match self.desk.hand(&self.hand, &mut of_it, wants.shows()).await {
-                    Ok(()) => self.catch_up(of_it.into_iter().chain(others).collect()).await,
-                    Err(failure) => self.cannot(&failure).await,
+                    Ok(()) => {
+                        self.catch_up(of_it.into_iter().chain(others).collect()).await?;
+                        Ok(true)
+                    }
+                    Err(failure) => {
+                        self.cannot(&failure).await?;
+                        Ok(false)
+                    }
                 }
             }
             // One that has stopped forgets nothing any more.
-            Ok(_) | Err(_) => Ok(()),
+            Ok(_) | Err(_) => Ok(true),
         }
     }
 

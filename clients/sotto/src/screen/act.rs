@@ -31,8 +31,8 @@ const TICK: Duration = Duration::from_secs(1);
 /// How often a participant that has ended is looked for; nobody but the person starts another one.
 const LOOK_AGAIN_TICKS: u32 = 2;
 const LOOKS_FOR: Duration = Duration::from_secs(1);
-/// How long a participant is waited for that is to note something before it is drawn.
-const NOTES_WITHIN: Duration = Duration::from_secs(5);
+/// How long a participant is waited for that is to take or to note something, in which nothing is drawn.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 /// What is heard before it is drawn.
 const BATCH: usize = 256;
 
@@ -159,7 +159,7 @@ impl Screen {
                 self.happens(Input::Resize(size.width, size.height));
             }
             arrange(&mut self.model);
-            while let Some(Act::Ask(account, purpose)) = offers(&mut self.model) {
+            if let Some(Act::Ask(account, purpose)) = offers(&mut self.model) {
                 self.ask(account, purpose).await;
                 self.noted().await;
                 arrange(&mut self.model);
@@ -274,21 +274,24 @@ impl Screen {
     async fn ask(&mut self, account: Account, purpose: Purpose) {
         let Some(link) = &mut self.link else { return };
         self.asked.push_back(purpose);
-        if let Err(failure) = link.send(&Request::Account(account)).await {
+        // A part of a request may have left when there is no more time: then nothing can follow on this connection.
+        let sent = timeout(ANSWERS_WITHIN, link.send(&Request::Account(account))).await;
+        let stands =
+            || Failure::other("'sotto run' takes nothing in: it stands still, or the machine is too busy");
+        if let Err(failure) = sent.unwrap_or_else(|_| Err(stands())) {
             self.lose(&failure);
         }
     }
 
-    /// Waits until it is noted that what is drawn next may have been seen. A participant that does not answer holds nothing up.
+    /// Waits until it is noted that what is drawn next may have been seen. As long as a participant does not answer, the rest is drawn.
     async fn noted(&mut self) {
         let answered = async {
-            while self.asked.contains(&Purpose::Offer) {
+            while self.asked.iter().any(|purpose| matches!(purpose, Purpose::Offer(..))) {
                 let message = heard(&mut self.link).await;
                 self.hear(message).await;
             }
         };
-        // Then it is as with one that has ended.
-        let _ = timeout(NOTES_WITHIN, answered).await;
+        let _ = timeout(ANSWERS_WITHIN, answered).await;
     }
 }
 

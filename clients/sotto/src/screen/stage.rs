@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::draw::draw;
 use super::model::{Model, Now};
-use super::update::{Act, Input, arrange, update};
+use super::update::{Act, Input, arrange, offers, update};
 use crate::daemon::history::{History, KEEP_MAX, Stand};
 use crate::daemon::message::{
     Account, Conversation, Kind, Listening, Message, Private, Reply, Standing, Text, Told,
@@ -108,11 +108,20 @@ impl Stage {
     #[cfg(test)]
     pub(super) fn offers(&mut self) -> Option<Act> {
         arrange(&mut self.model);
-        super::update::offers(&mut self.model)
+        offers(&mut self.model)
     }
 
-    /// Draws, and takes note of what is seen. What is to be done then.
+    /// Has noted what is to be noted, draws, and takes note of what is seen. What is to be done then.
     pub(super) fn draws(&mut self) -> Vec<Act> {
+        arrange(&mut self.model);
+        if let Some(Act::Ask(_, purpose)) = offers(&mut self.model) {
+            self.happens(Input::Replied(purpose, Ok(Reply::Offered { again: Vec::new() })));
+        }
+        self.draws_as_it_is()
+    }
+
+    /// The same without having anything noted.
+    pub(super) fn draws_as_it_is(&mut self) -> Vec<Act> {
         arrange(&mut self.model);
         let mut drawn = None;
         let Ok(_) = self.terminal.draw(|frame| drawn = draw(&self.model, frame));

@@ -127,8 +127,9 @@ pub(super) struct Thread {
     first: u64,
     /// All before it was drawn.
     pub(super) seen: Place,
-    /// Up to this number it is noted of texts of others that they may be drawn.
+    /// Up to this number it is noted of texts of others that they are drawn, and up to this one that was asked for.
     offered: u64,
+    asked: u64,
     /// Texts of others behind that.
     unseen: usize,
     /// The top row; None as long as the end is shown.
@@ -151,6 +152,7 @@ impl Thread {
             first: FIRST,
             seen: Place { text: FIRST, row: 0 },
             offered: 0,
+            asked: 0,
             unseen: 0,
             top: None,
             new: None,
@@ -285,13 +287,44 @@ impl Thread {
     pub(super) fn offer(&mut self, rows: usize, width: usize) -> Option<u64> {
         let to = self.below(self.top_row(rows, width), rows, width);
         let end = if to.row > 0 { to.text + 1 } else { to.text };
-        let last = (self.seen.text..end).rev().find_map(|text| match self.get(text)?.by {
+        let numbers = (self.seen.text..end).filter_map(|text| match self.get(text)?.by {
             By::Other { number, .. } => Some(number),
             By::Me(_) => None,
         });
-        let last = last.filter(|last| *last > self.offered)?;
-        self.offered = last;
+        let last = numbers.max();
+        let last = last.filter(|last| *last > self.asked)?;
+        self.asked = last;
         Some(last)
+    }
+
+    /// It is noted up to this number, and these may have been seen before; or it could not be.
+    pub(super) fn noted(&mut self, number: Result<u64, ()>, again: &[u64]) {
+        self.offered = self.offered.max(number.unwrap_or_default());
+        self.asked = self.offered;
+        for said in &mut self.texts {
+            said.again |= matches!(&said.by, By::Other { number, .. } if again.contains(number));
+        }
+    }
+
+    /// Whether a text may be drawn: one that was not before has to be noted first.
+    pub(super) fn may_draw(&self, text: u64) -> bool {
+        let number = self.get(text).and_then(|said| match said.by {
+            By::Other { number, .. } => Some(number),
+            By::Me(_) => None,
+        });
+        text < self.seen.text || number.is_none_or(|number| number <= self.offered)
+    }
+
+    /// Another program has shown the texts of others up to this number.
+    pub(super) fn seen_elsewhere(&mut self, number: u64) {
+        let is_of_it = |text: &u64| {
+            self.get(*text)
+                .is_some_and(|said| matches!(said.by, By::Other { number: of_it, .. } if of_it <= number))
+        };
+        let last = (self.seen.text.max(self.first)..self.end()).rev().find(is_of_it);
+        if let Some(last) = last {
+            self.saw(Place { text: last + 1, row: 0 });
+        }
     }
 
     /// Everything before this place was drawn. Gives the number of the last text of others that was drawn as a whole, if

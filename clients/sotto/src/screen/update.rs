@@ -10,6 +10,7 @@ use ratatui::crossterm::event::KeyEvent;
 use sotto_protocol::ConversationId;
 use zeroize::Zeroizing;
 
+use super::layout::Layout;
 use super::model::{Connection, Model, Now, View};
 use super::past;
 use super::search::Search;
@@ -61,8 +62,8 @@ pub(super) enum Act {
 pub(super) enum Purpose {
     /// To hand in this text.
     Say(ConversationId, u64),
-    /// To note what is about to be drawn.
-    Offer,
+    /// To note that texts of a conversation up to this number are about to be drawn.
+    Offer(ConversationId, u64),
     /// To know what was shown.
     Shown,
     /// To make an invitation for a contact.
@@ -132,13 +133,14 @@ pub(super) fn arrange(model: &mut Model) {
 /// What is to be noted before the next thing that is drawn: of texts in it that were not drawn before, that they may have been
 /// seen. Otherwise, whoever is shown them after all has died is not told so.
 pub(super) fn offers(model: &mut Model) -> Option<Act> {
-    let (rows, width) = model.layout().texts();
-    if !model.is_online() || matches!(model.view, View::Page(_)) {
+    let layout = model.layout();
+    let (rows, width) = layout.texts();
+    if !model.is_online() || matches!(model.view, View::Page(_)) || layout == Layout::default() {
         return None;
     }
     let thread = model.thread_mut()?;
     let (id, number) = (thread.standing.id, thread.offer(rows, width)?);
-    Some(Act::Ask(Account::Offer { id, number }, Purpose::Offer))
+    Some(Act::Ask(Account::Offer { id, number }, Purpose::Offer(id, number)))
 }
 
 /// What was drawn was seen, if nothing before it was left out. The participant is told.

@@ -90,6 +90,16 @@ fn nobody_is_shown_a_text_twice_without_being_told() {
     assert_eq!(chat.end(), (Some(0), Vec::new()));
     assert_eq!(read(&bob), []);
 
+    // One who only has it takes nothing of that away.
+    let mut screen = Bare::come(&bob, &json!("watch"));
+    let mut chat = Bare::come(&bob, &attach);
+    say("three and a half");
+    assert!(!chat.hears().1 && !screen.hears().1);
+    drop(chat);
+    assert_eq!(read(&bob), [("three and a half".to_owned(), true)]);
+    while screen.next()["told"]["seen"].is_null() {}
+    drop(screen);
+
     // One who shows texts later than they come says when.
     let mut screen = Bare::come(&bob, &json!("watch"));
     say("four");
@@ -99,7 +109,7 @@ fn nobody_is_shown_a_text_twice_without_being_told() {
     let (text, again) = screen.hears();
     assert!(text["text"] == "four" && !again, "{text}");
     screen.say(&json!({"account": {"offer": {"id": text["id"], "number": text["number"]}}}));
-    while screen.next()["reply"] != "done" {}
+    while screen.next()["reply"]["offered"]["again"] != json!([]) {}
     drop((screen, online));
     bob.kill();
     let heard = bob.json(&["listen", "--json", "--count", "1"]);

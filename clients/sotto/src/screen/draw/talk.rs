@@ -12,6 +12,9 @@ use super::super::wrap::{columns, name};
 use super::palette::Palette;
 use super::{bar, line, row};
 
+/// Stands in the place of a text that is not shown yet: if all died now, nobody would know whether it was.
+const UNNOTED: &str = "-- what is below is shown when 'sotto run' has noted that it is --";
+
 pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, layout: Layout, palette: Palette) -> Option<Drawn> {
     let Some(thread) = model.thread() else {
         welcome(frame, layout, palette);
@@ -27,6 +30,10 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, layout: Layout, palette
     let mut number = 0;
     while number < rows && at.text < thread.end() {
         let Some(said) = thread.get(at.text) else { break };
+        if !thread.may_draw(at.text) {
+            bar(frame, row(layout.talk, number), UNNOTED, palette.quiet());
+            break;
+        }
         let all = thread.rows(at.text, width);
         for shown in all.iter().skip(at.row) {
             if number == rows {

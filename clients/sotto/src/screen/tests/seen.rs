@@ -6,7 +6,8 @@ use sotto_protocol::ConversationId;
 use super::super::model::TEXTS_KEPT;
 use super::super::stage::{Stage, contact};
 use super::super::update::{Act, Input, Purpose};
-use crate::daemon::message::{Account, Reply};
+use crate::cli::failure::Failure;
+use crate::daemon::message::{Account, Reply, Told};
 
 /// The numbers up to which the participant is told that texts were shown, by conversation.
 fn shown(acts: &[Act]) -> Vec<(u32, u64)> {
@@ -39,7 +40,10 @@ fn a_text_is_shown_when_it_is_drawn_in_the_open_conversation_and_not_before() {
 fn what_is_about_to_be_drawn_is_noted_before_and_nothing_else() {
     let mut stage = two(80, 12);
     let noted = |stage: &mut Stage| match stage.offers() {
-        Some(Act::Ask(Account::Offer { id, number }, Purpose::Offer)) => Some((id.0, number)),
+        Some(Act::Ask(Account::Offer { id, number }, purpose @ Purpose::Offer(..))) => {
+            stage.happens(Input::Replied(purpose, Ok(Reply::Offered { again: Vec::new() })));
+            Some((id.0, number))
+        }
         None => None,
         other => panic!("{other:?}"),
     };
@@ -71,6 +75,71 @@ fn what_is_about_to_be_drawn_is_noted_before_and_nothing_else() {
     assert_eq!(noted(&mut stage), Some((1, 33)));
     stage.key(KeyCode::Tab, KeyModifiers::NONE);
     assert_eq!(noted(&mut stage), Some((2, 2)));
+}
+
+/// Neither while nobody answers, nor when nothing can be stored, nor without a participant: else it could be shown once more
+/// without a word.
+#[test]
+fn what_is_not_noted_is_not_drawn() {
+    let mut stage = two(80, 24);
+    stage.hears((1, "bob"), "bob", "a secret");
+    let purpose = |stage: &mut Stage| match stage.offers() {
+        Some(Act::Ask(_, purpose)) => purpose,
+        other => panic!("{other:?}"),
+    };
+    let asked = purpose(&mut stage);
+    let shows = |stage: &mut Stage| {
+        let acts = stage.draws_as_it_is();
+        let drawn = stage.rows().iter().any(|row| row.contains("a secret"));
+        assert_eq!(shown(&acts).is_empty(), !drawn);
+        (drawn, stage.rows().iter().any(|row| row.contains("shown when 'sotto run' has noted")))
+    };
+    assert_eq!(shows(&mut stage), (false, true), "nobody has answered");
+    let failure = || Failure::state("the disk is full");
+    stage.happens(Input::Replied(asked, Err(failure())));
+    assert_eq!(shows(&mut stage), (false, true), "it could not be stored");
+    let asked = purpose(&mut stage);
+    stage.happens(Input::Replied(asked, Err(failure())));
+    stage.happens(Input::Gone("gone".to_owned()));
+    assert!(stage.offers().is_none());
+    assert_eq!(shows(&mut stage), (false, true), "there is nobody who could");
+    stage.attach(vec![contact(1, "bob")], 0);
+    let asked = purpose(&mut stage);
+    stage.happens(Input::Replied(asked, Ok(Reply::Offered { again: vec![1] })));
+    assert_eq!(shows(&mut stage), (true, false));
+    assert!(
+        stage.rows().iter().any(|row| row.contains("perhaps shown before")),
+        "another one may have shown it"
+    );
+}
+
+#[test]
+fn what_another_program_has_shown_is_not_new_here() {
+    let mut stage = two(80, 24);
+    for text in ["one", "two", "three"] {
+        stage.hears((2, "carol"), "carol", text);
+    }
+    stage.draws();
+    assert!(stage.rows()[1].contains("(3)"), "{:?}", stage.rows());
+    stage.happens(Input::Told(Told::Seen { id: ConversationId(2), number: 2 }));
+    stage.draws();
+    assert!(stage.rows()[1].contains("(1)"), "{:?}", stage.rows());
+    stage.happens(Input::Told(Told::Seen { id: ConversationId(2), number: 3 }));
+    stage.key(KeyCode::Tab, KeyModifiers::NONE);
+    assert!(shown(&stage.draws()).is_empty(), "it is told already");
+    let rows = stage.rows();
+    assert!(
+        rows.iter().any(|row| row.contains("three")) && !rows.iter().any(|row| row.contains("-- new --"))
+    );
+}
+
+#[test]
+fn nothing_is_noted_where_nothing_is_drawn() {
+    let mut stage = two(12, 3);
+    stage.hears((1, "bob"), "bob", "one");
+    assert!(stage.offers().is_none() && shown(&stage.draws()).is_empty());
+    stage.resizes(80, 24);
+    assert!(stage.offers().is_some());
 }
 
 #[test]

@@ -21,6 +21,12 @@ impl Stage {
         self.happens(Input::Resize(width, height));
     }
 
+    /// The rows of the screen.
+    pub(super) fn rows(&mut self) -> Vec<String> {
+        let height = usize::from(self.terminal.backend().buffer().area.height);
+        self.screen().lines().take(height).map(str::to_owned).collect()
+    }
+
     /// What is on the screen, and below it, what is not plain: r reversed, b bold, u underlined, d dim, and c the cursor.
     pub(super) fn screen(&mut self) -> String {
         let cursor = self.terminal.backend().cursor_position();

@@ -63,7 +63,10 @@ pub(super) fn replied(model: &mut Model, purpose: Purpose, reply: Result<Reply, 
         (Purpose::SendFile(contact), sending @ Reply::Sending { .. }) => {
             model.notice(takes(&contact, &sending));
         }
-        (Purpose::Offer | Purpose::Shown, _) => {}
+        (Purpose::Offer(id, number), Reply::Offered { again }) => {
+            model.of(id).into_iter().for_each(|thread| thread.noted(Ok(number), &again));
+        }
+        (Purpose::Shown, _) => {}
         _ => {
             model
                 .warn("'sotto run' answered something else; end it with 'sotto stop', and come online again");
@@ -77,6 +80,9 @@ fn failed(model: &mut Model, purpose: &Purpose, failure: &Failure) {
             thread.settle(*text, Fate::Refused);
         }
         return model.warn(format!("not sent (Up brings it back): {}", failure.message));
+    }
+    if let Purpose::Offer(id, _) = purpose {
+        model.of(*id).into_iter().for_each(|thread| thread.noted(Err(()), &[]));
     }
     if let Purpose::Before(id) = purpose {
         past::came(model, *id, None);

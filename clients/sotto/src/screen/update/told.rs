@@ -62,6 +62,9 @@ pub(super) fn told(model: &mut Model, told: Told) -> Vec<Act> {
             model.threads.retain(|thread| thread.standing.id != id);
             reopen(model);
         }
+        Told::Seen { id, number } => {
+            model.of(id).into_iter().for_each(|thread| thread.seen_elsewhere(number));
+        }
         // One who listens gets the texts themselves.
         Told::Unread { .. } | Told::Files(_) | Told::Audited(Audited { found: Found::Honest, .. }) => {}
     }
