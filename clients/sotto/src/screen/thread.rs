@@ -298,7 +298,7 @@ impl Thread {
     }
 
     /// It is noted up to this number, and these may have been seen before; or it could not be.
-    pub(super) fn noted(&mut self, number: Result<u64, ()>, again: &[u64]) {
+    pub(super) fn noted(&mut self, number: Option<u64>, again: &[u64]) {
         self.offered = self.offered.max(number.unwrap_or_default());
         self.asked = self.offered;
         for said in &mut self.texts {

@@ -64,7 +64,7 @@ pub(super) fn replied(model: &mut Model, purpose: Purpose, reply: Result<Reply, 
             model.notice(takes(&contact, &sending));
         }
         (Purpose::Offer(id, number), Reply::Offered { again }) => {
-            model.of(id).into_iter().for_each(|thread| thread.noted(Ok(number), &again));
+            model.of(id).into_iter().for_each(|thread| thread.noted(Some(number), &again));
         }
         (Purpose::Shown, _) => {}
         _ => {
@@ -82,7 +82,7 @@ fn failed(model: &mut Model, purpose: &Purpose, failure: &Failure) {
         return model.warn(format!("not sent (Up brings it back): {}", failure.message));
     }
     if let Purpose::Offer(id, _) = purpose {
-        model.of(*id).into_iter().for_each(|thread| thread.noted(Err(()), &[]));
+        model.of(*id).into_iter().for_each(|thread| thread.noted(None, &[]));
     }
     if let Purpose::Before(id) = purpose {
         past::came(model, *id, None);
