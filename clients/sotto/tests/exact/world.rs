@@ -236,7 +236,8 @@ pub(crate) struct Told {
     pub(crate) warnings: Vec<String>,
     /// Why there was no session.
     pub(crate) lost: Vec<String>,
-    /// In which rounds a box that was looked for was found.
+    /// In which rounds a box that was looked for was found; ascending, since the runtime draws which of two answers that come at one
+    /// moment is read first.
     pub(crate) found: Vec<u64>,
 }
 
@@ -258,6 +259,7 @@ impl Person {
                 _ => {}
             }
         }
+        told.found.sort_unstable();
         told
     }
 }
