@@ -124,3 +124,24 @@ fn attack_who_wipes_while_another_program_has_the_account_is_told() {
     assert!(!alice.file("state").exists());
     server.shutdown();
 }
+
+#[test]
+fn who_makes_a_copy_hears_which_files_are_not_in_it() {
+    let server = Server::start(config(loopback()));
+    let [alice, bob] = ["alice", "bob"].map(|name| Home::join(&server.address(), name, 1));
+    let invitation = alice.succeeds(&["invite", "bob"]);
+    bob.succeeds_with(&["accept", "alice"], &invitation);
+    let place = alice.file("").parent().unwrap().to_owned();
+    let (map, copy) = (place.join("map.png"), place.join("copy"));
+    fs::write(&map, [7; 20_000]).unwrap();
+    let copied = |copy: &std::path::Path| {
+        let told = alice.output(&["export", copy.to_str().unwrap()], PASSPHRASE);
+        assert!(told.status.success());
+        String::from_utf8(told.stderr).unwrap()
+    };
+    assert!(!copied(&copy).contains("map.png"));
+    alice.succeeds(&["send", "bob", "--file", map.to_str().unwrap()]);
+    let told = copied(&place.join("another"));
+    assert!(told.contains("the file map.png for bob has not arrived, and is not in the copy"), "{told}");
+    server.shutdown();
+}

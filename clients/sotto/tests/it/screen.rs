@@ -71,3 +71,45 @@ fn a_screen_shows_what_is_said_gives_the_terminal_back_and_takes_nobody_offline(
     assert!(alice.process().is_none(), "nobody has come online");
     server.shutdown();
 }
+
+/// Nobody else's programs are told: what they get is the invitation alone.
+#[test]
+fn who_meets_somebody_at_a_terminal_hears_first_how_long_texts_take() {
+    let server = Server::start(config(loopback()));
+    let [alice, bob] = ["alice", "bob"].map(|name| Home::join(&server.address(), name, 3));
+    let invited = alice.output(&["invite", "dora"], "");
+    assert_eq!(String::from_utf8_lossy(&invited.stderr).matches("a text takes").count(), 0);
+    let mut inviting = Screen::run(&alice, &["invite", "bob"], 200, 24);
+    inviting.shows("your turn with bob comes once in 3 rounds, so a text takes about");
+    inviting.shows("sotto-invite-");
+    assert_eq!(inviting.ended(), Some(0));
+    let mut accepting = Screen::run(&bob, &["accept", "alice"], 200, 24);
+    accepting.shows("paste the invitation:");
+    accepting.types(&String::from_utf8(invited.stdout).unwrap().replace('\n', "\r"));
+    accepting.shows("your turn with alice comes once in 3 rounds, so a text takes about");
+    server.shutdown();
+}
+
+#[test]
+fn a_screen_gives_up_a_participant_that_stands_still() {
+    let server = Server::start(config(loopback()));
+    let [alice, bob] = ["alice", "bob"].map(|name| Home::join(&server.address(), name, 1));
+    let invitation = alice.succeeds(&["invite", "bob"]);
+    bob.succeeds_with(&["accept", "alice"], &invitation);
+    let mut screen = Screen::open(&alice);
+    screen.shows("> ");
+    let process = alice.process().unwrap();
+    signal("-STOP", process);
+    // More than a socket keeps, pasted and handed in.
+    let text = format!("\u{1b}[200~{}\u{1b}[201~\r", "a".repeat(3_000));
+    let until = Instant::now() + LONGEST;
+    while !screen.contents().contains("takes nothing in") && Instant::now() < until {
+        screen.types(&text);
+        screen.reads(Duration::from_millis(10));
+    }
+    screen.shows("OFFLINE: 'sotto run' takes nothing in");
+    screen.types("\u{3}");
+    assert_eq!(screen.ended(), Some(0));
+    signal("-CONT", process);
+    server.shutdown();
+}

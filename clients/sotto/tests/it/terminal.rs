@@ -1,4 +1,4 @@
-//! A `sotto screen` on a pseudo-terminal, and what a terminal makes of its output.
+//! A command on a pseudo-terminal, mostly `sotto screen`, and what a terminal makes of its output.
 
 use core::num::NonZeroU16;
 use std::fs::File;
@@ -13,7 +13,7 @@ use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
 use crate::programs::{Home, LONGEST, signal};
 
-/// A `sotto screen` on a terminal of its own.
+/// A command on a terminal of its own.
 pub(crate) struct Screen {
     child: Child,
     terminal: File,
@@ -29,15 +29,20 @@ impl Screen {
 
     /// On a terminal of this size.
     pub(crate) fn open_with(home: &Home, width: u16, height: u16) -> Self {
+        Self::run(home, &["screen"], width, height)
+    }
+
+    /// Of another command.
+    pub(crate) fn run(home: &Home, arguments: &[&str], width: u16, height: u16) -> Self {
         let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&ours).unwrap();
         unlockpt(&ours).unwrap();
         let theirs = ptsname(&ours, Vec::new()).unwrap().into_string().unwrap();
         let theirs = File::options().read(true).write(true).open(theirs).unwrap();
-        let screen = home.command(&["screen"]);
+        let program = home.command(arguments);
         // A session of its own, of which this is the terminal.
         let mut command = Command::new("setsid");
-        command.arg("--ctty").arg("--wait").arg(screen.get_program()).args(screen.get_args());
+        command.arg("--ctty").arg("--wait").arg(program.get_program()).args(program.get_args());
         command.env("TERM", "xterm-256color").env("NO_COLOR", "1");
         command.stdin(theirs.try_clone().unwrap()).stdout(theirs.try_clone().unwrap()).stderr(theirs);
         let terminal = File::from(ours);
@@ -74,6 +79,14 @@ impl Screen {
                 Ok(bytes) => self.parser.process(&bytes),
                 Err(error) => panic!("'{part}' is not there ({error}):\n{}", self.parser.screen().contents()),
             }
+        }
+    }
+
+    /// Takes in what is written for so long.
+    pub(crate) fn reads(&mut self, time: Duration) {
+        let until = Instant::now() + time;
+        while let Ok(bytes) = self.written.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            self.parser.process(&bytes);
         }
     }
 

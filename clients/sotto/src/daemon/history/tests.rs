@@ -263,6 +263,22 @@ fn what_cannot_be_read_is_told_and_left_alone() {
     assert!(History::open(home.path(), &SEED).1.is_some());
 }
 
+/// Whoever hears that it failed does not find it done, and may ask again.
+#[test]
+fn a_block_that_could_not_be_stored_does_not_hold() {
+    let home = tempfile::tempdir().unwrap();
+    let place = home.path().join("gone");
+    fs::create_dir(&place).unwrap();
+    let history = open(&place);
+    let blocks = |id| history.blocked().blocks(id);
+    fs::remove_dir(&place).unwrap();
+    assert!(history.set_blocked(BOB, true).is_err() && !blocks(BOB));
+    fs::create_dir(&place).unwrap();
+    history.set_blocked(BOB, true).unwrap();
+    drop(history);
+    assert!(open(&place).blocked().blocks(BOB));
+}
+
 #[test]
 fn a_text_that_nobody_has_seen_says_when_it_came() {
     let home = tempfile::tempdir().unwrap();
