@@ -11,7 +11,7 @@ use super::shape::{BLOCK, Shape};
 use super::transform::{Content, Transformed};
 use crate::Error;
 use crate::pages::PagePool;
-use crate::ring::{Evaluation, Polynomial, add, orbit_products, pair_products};
+use crate::ring::{Evaluation, OrbitKeys, Polynomial, add, orbit_products, pair_products};
 
 /// Memory that units of retired rounds have left and others may take, by what it is for: each pool has pieces of one size.
 #[derive(Clone, Default)]
@@ -112,10 +112,11 @@ impl<'a> Source<'a> {
     /// [`Error::Memory`] if there is no room.
     pub(super) fn packed_once(&self, asker: Asker<'_>) -> Result<(Vec<u64>, Vec<Vec<u64>>), Error> {
         let tile = [asker];
+        let keys = orbit_keys(&tile);
         let mut sums = first_dimension(self.shape, &self.buckets, self.first, &tile).swap_remove(0);
         let pack = |(number, sums): (usize, &mut [u64])| {
             let pack = self.pack(number)?;
-            add_packed(&pack, self.places.as_deref(), &tile, &mut [vec![0; DEGREE]], &mut [sums]);
+            add_packed(&pack, self.places.as_deref(), &tile, &keys, &mut [vec![0; DEGREE]], &mut [sums]);
             Ok(pack.rest)
         };
         let packs = self.shape.packs_of(self.buckets.len());
@@ -148,11 +149,11 @@ impl Dense {
     /// bucket.
     pub(super) fn packed(&self, first: usize, tile: &[Asker<'_>]) -> Vec<Vec<u64>> {
         let mut sums = first_dimension(&self.shape, &self.buckets, first, tile);
-        let mut packed = vec![vec![0; DEGREE]; tile.len()];
+        let (mut packed, keys) = (vec![vec![0; DEGREE]; tile.len()], orbit_keys(tile));
         for (number, pack) in self.packs.iter().enumerate() {
             let here = number * DEGREE..(number + 1) * DEGREE;
             let mut sums: Vec<&mut [u64]> = sums.iter_mut().map(|sums| &mut sums[here.clone()]).collect();
-            add_packed(pack, self.places.as_deref(), tile, &mut packed, &mut sums);
+            add_packed(pack, self.places.as_deref(), tile, &keys, &mut packed, &mut sums);
         }
         sums
     }
@@ -171,12 +172,18 @@ fn first_dimension(shape: &Shape, buckets: &[Bucket], first: usize, tile: &[Aske
     sums
 }
 
+fn orbit_keys(tile: &[Asker<'_>]) -> OrbitKeys {
+    let keys: Vec<&[u64]> = tile.iter().map(|asker| &*asker.keys.step).collect();
+    OrbitKeys::new(&keys)
+}
+
 /// Turns the first dimension's sums of a pack, of each client, into the private half of its packed ciphertext. `packed` is for
 /// what packing gives, and as long.
 fn add_packed(
     pack: &Packing,
     places: Option<&[u16]>,
     tile: &[Asker<'_>],
+    keys: &OrbitKeys,
     packed: &mut [Vec<u64>],
     sums: &mut [&mut [u64]],
 ) {
@@ -185,9 +192,8 @@ fn add_packed(
         packed.copy_from_slice(&pack.crossings);
         packed.chunks_exact_mut(ORBIT).for_each(|half| add(modulus, half, &asker.keys.crossings));
     }
-    let keys: Vec<&[u64]> = tile.iter().map(|asker| &*asker.keys.step).collect();
     let mut out: Vec<&mut [u64]> = packed.iter_mut().map(Vec::as_mut_slice).collect();
-    orbit_products(modulus, &pack.digits, &keys, &mut out);
+    orbit_products(modulus, &pack.digits, keys, &mut out);
     for ((packed, sums), asker) in packed.iter_mut().zip(sums).zip(tile) {
         if let Some(places) = places {
             let moved: Vec<u64> = places.iter().map(|output| sums[usize::from(*output)]).collect();

@@ -5,14 +5,14 @@
 //! * A hint of a unit: 2,048 fields of 18 bits for each pack.
 //! * An answer of a unit: a field of 11 bits for each output.
 
-use super::ring::{DEGREE, LANES, MODULUS_BITS, ORBIT, QUERY_BITS, RADIX_BITS, Ring, woven};
+use super::ring::{DEGREE, MODULUS_BITS, ORBIT, QUERY_BITS, RADIX_BITS, Ring, woven};
 use super::shape::Shape;
 use crate::Error;
 use crate::ring::bits::{packed_bytes, unpack};
 
 /// A client's keys as packing reads them.
 pub(super) struct Keys {
-    /// Of both halves, for each place below N/16 the eight places that are N/16 apart from there on, twice one behind the other.
+    /// Woven: of both halves, for each place below N/16 the eight places that are N/16 apart from there on.
     pub(super) step: Vec<u64>,
     /// At a place of a half, minus the sum over the orbit's other places from there on of the product of both halves; woven.
     pub(super) crossings: Vec<u64>,
@@ -39,8 +39,7 @@ impl Keys {
         let weave = |half: &[u64]| (0..ORBIT).map(|at| half[woven(at)]).collect::<Vec<_>>();
         let crossings = weave(&crossings(&step));
         let conjugation = conjugation.chunks_exact(ORBIT).flat_map(weave).collect();
-        let step: Vec<u64> = step.chunks_exact(ORBIT).flat_map(weave).collect();
-        let step = step.chunks_exact(LANES).flat_map(|eight| [eight, eight]).flatten().copied().collect();
+        let step = step.chunks_exact(ORBIT).flat_map(weave).collect();
         Ok(Self { step, crossings, conjugation })
     }
 }

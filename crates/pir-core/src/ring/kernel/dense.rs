@@ -1,6 +1,6 @@
 //! Products with public integers that are the same for all clients, in plain Rust: the dense first dimension, and packing.
 
-use super::rows::{Lanes, PAIR_BITS, PAIR_CHUNK, Pairs};
+use super::rows::{Lanes, OrbitKeys, PAIR_BITS, PAIR_CHUNK, Pairs};
 use crate::ring::modulus::Modulus;
 
 pub(super) fn pair_products(
@@ -33,30 +33,33 @@ pub(super) fn pair_products(
     }
 }
 
-pub(super) fn orbit_products(modulus: &Modulus, digits: &[Lanes], keys: &[&[u64]], out: &mut [&mut [u64]]) {
-    for (key, out) in keys.iter().zip(out) {
-        let orbit = out.len() / 2;
-        let (steps, rows, key) = (orbit - 1, orbit / 8, key.split_at(2 * orbit));
-        for (block, digits) in digits.chunks_exact(4 * steps).enumerate() {
-            let mut sums = [[0u128; 8]; 2];
-            for (at, digits) in digits.as_chunks::<4>().0.iter().enumerate() {
-                let row = block + at / 8;
-                let first = row % rows * 16 + row / rows + at % 8;
-                let keys = [&key.0[first..first + 8], &key.1[first..first + 8]];
-                for (half, sums) in sums.iter_mut().enumerate() {
-                    for (lane, sum) in sums.iter_mut().enumerate() {
-                        let factor = |chain: usize| {
-                            u128::from(digits[2 * chain + half][lane] + keys[1 ^ half ^ chain][lane])
-                        };
-                        *sum += factor(0) * factor(1);
+pub(super) fn orbit_products(modulus: &Modulus, digits: &[Lanes], keys: &OrbitKeys, out: &mut [&mut [u64]]) {
+    let (rows, mut out) = (keys.rows(), out.iter_mut());
+    let orbit = 8 * rows;
+    for (clients, keys) in keys.groups() {
+        for (client, out) in out.by_ref().take(clients).enumerate() {
+            for (block, digits) in digits.chunks_exact(4 * (orbit - 1)).take(rows).enumerate() {
+                let mut sums = [[0u128; 8]; 2];
+                for (at, digits) in digits.as_chunks::<4>().0.iter().enumerate() {
+                    let row = block + at / 8;
+                    let first = row / rows + at % 8;
+                    let key = &keys[row % rows * clients + client];
+                    let keys = [0, 1].map(|half: usize| &key[half].as_flattened()[first..first + 8]);
+                    for (half, sums) in sums.iter_mut().enumerate() {
+                        for (lane, sum) in sums.iter_mut().enumerate() {
+                            let factor = |chain: usize| {
+                                u128::from(digits[2 * chain + half][lane] + keys[1 ^ half ^ chain][lane])
+                            };
+                            *sum += factor(0) * factor(1);
+                        }
                     }
                 }
-            }
-            for (half, sums) in sums.iter().enumerate() {
-                let out = &mut out[half * orbit + 8 * block..][..8];
-                out.iter_mut()
-                    .zip(sums)
-                    .for_each(|(out, sum)| *out = modulus.add(*out, modulus.reduce(*sum)));
+                for (half, sums) in sums.iter().enumerate() {
+                    let out = &mut out[half * orbit + 8 * block..][..8];
+                    out.iter_mut()
+                        .zip(sums)
+                        .for_each(|(out, sum)| *out = modulus.add(*out, modulus.reduce(*sum)));
+                }
             }
         }
     }

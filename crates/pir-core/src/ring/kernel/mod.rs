@@ -44,7 +44,7 @@ mod vector512;
 use backend::Available;
 pub use backend::{Backend, KERNEL_VARIABLE};
 pub use rows::Products;
-pub(crate) use rows::{COLUMNS, Lanes, OrbitWalk, Pairs, RowSums, Selectors};
+pub(crate) use rows::{COLUMNS, Lanes, OrbitKeys, OrbitWalk, Pairs, RowSums, Selectors};
 
 use super::modulus::{Modulus, ShoupFactor};
 use super::tables::{Digit, NttTables, VectorSource};
@@ -170,8 +170,8 @@ operations! {
     /// `out[client][h M + 8 t + l] += sum over k from 0 to M - 2 of (D0(k, h, i) + key(1 - h, i + k)) (D1(k, h, i) + key(h, i + k))
     /// mod q, for the place `i = t + M/8 l`, below 2^51, M being half as many as there are results for each client, and at most 1024.
     /// `digits` has for each t, for k modulo M/8 and then for k over M/8, the vectors `D0(k, 0), D0(k, 1), D1(k, 0), D1(k, 1)`, lane by
-    /// lane; a key for each half and each place r below M/8 the places `r + M/8 l`, twice one behind the other.
-    fn orbit_products(modulus: &Modulus, digits: &[Lanes], keys: &[&[u64]], out: &mut [&mut [u64]]);
+    /// lane; row r of a half of a key, for r below M/8, are the places `r + M/8 l`.
+    fn orbit_products(modulus: &Modulus, digits: &[Lanes], keys: &OrbitKeys, out: &mut [&mut [u64]]);
 
     /// `out[h M + 8 b + l] -= sum over s of a b mod q`, where a and b are in lane l of the vectors
     /// `digits[b * stride + 4 s + h]` and the second one behind it, M is half as many as there are results, and s counts the steps,

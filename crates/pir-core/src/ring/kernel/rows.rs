@@ -65,6 +65,55 @@ impl OrbitWalk<'_> {
     }
 }
 
+/// Clients whose keys lie side by side.
+pub(super) const TOGETHER: usize = 16;
+
+/// Keys of some clients in the order in which `orbit_products` reads them. As they come, each would lie a multiple of a page behind
+/// the one before, and what is read of all of them at a time would meet in the same few lines of the first-level cache.
+pub(crate) struct OrbitKeys {
+    clients: usize,
+    rows: usize,
+    words: Aligned<OrbitRow>,
+}
+
+/// Of both halves of a key eight places that are an eighth of the orbit apart, each twice: the second time they are followed by
+/// themselves, so that eight words from any of the first eight on are those places after as many changes of lanes.
+pub(super) type OrbitRow = [[Lanes; 2]; 2];
+
+impl OrbitKeys {
+    /// Of as many keys of one size, each both halves, row by row.
+    pub(crate) fn new(keys: &[&[u64]]) -> Self {
+        let rows = keys.first().map_or(0, |key| key.len() / 16);
+        assert!(keys.iter().all(|key| key.len() == 16 * rows), "keys of one size");
+        let mut words = Aligned::filled([[[0; 8]; 2]; 2], rows * keys.len());
+        let groups = words.chunks_mut(TOGETHER * rows.max(1)).zip(keys.chunks(TOGETHER));
+        for (words, keys) in groups {
+            for (row, words) in words.chunks_exact_mut(keys.len()).enumerate() {
+                for (word, key) in words.iter_mut().zip(keys) {
+                    let (first, second) = key.as_chunks().0.split_at(rows);
+                    *word = [[first[row]; 2], [second[row]; 2]];
+                }
+            }
+        }
+        Self { clients: keys.len(), rows, words }
+    }
+
+    pub(super) fn clients(&self) -> usize {
+        self.clients
+    }
+
+    /// Eight times as many are the places of an orbit.
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Sixteen clients after the other, how many they are and their keys: row by row, and client by client in each.
+    pub(super) fn groups(&self) -> impl Iterator<Item = (usize, &[OrbitRow])> {
+        let groups = self.words.chunks(TOGETHER * self.rows.max(1));
+        groups.map(|words| (words.len() / self.rows, words))
+    }
+}
+
 /// Rows that `row_products` unpacks at a time.
 pub(super) const CHUNK: usize = 64;
 

@@ -1,7 +1,7 @@
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 
-use super::{Available, Backend, COLUMNS, Digit, OrbitWalk, Pairs, Products, RowSums, Selectors};
+use super::{Available, Backend, COLUMNS, Digit, OrbitKeys, OrbitWalk, Pairs, Products, RowSums, Selectors};
 use crate::ring::automorphism::Automorphism;
 use crate::ring::modulus::Modulus;
 use crate::ring::tables::{NttTables, SlotOrder, bit_reverse};
@@ -496,14 +496,15 @@ fn every_back_end_correlates_digits_with_keys_exactly() {
             let rows = orbit / 8;
             let keys: Vec<Vec<u64>> =
                 (0..clients).map(|_| (0..2 * orbit).map(|_| residue()).collect()).collect();
-            let doubled: Vec<Vec<u64>> = keys
+            let woven: Vec<Vec<u64>> = keys
                 .iter()
                 .map(|key| {
-                    let word = |at: usize| key[at / (2 * orbit) * orbit + at / 16 % rows + rows * (at % 8)];
-                    (0..4 * orbit).map(word).collect()
+                    let word = |at: usize| key[at / orbit * orbit + at % orbit / 8 + rows * (at % 8)];
+                    (0..2 * orbit).map(word).collect()
                 })
                 .collect();
-            let doubled: Vec<&[u64]> = doubled.iter().map(Vec::as_slice).collect();
+            let woven: Vec<&[u64]> = woven.iter().map(Vec::as_slice).collect();
+            let woven = OrbitKeys::new(&woven);
             let digit = |chain: usize, half: usize, i: usize, k: usize| {
                 let step = i % rows * (orbit - 1) + k % rows * 8 + k / rows;
                 u128::from(digits[step * 4 + 2 * chain + half][i / rows])
@@ -523,7 +524,7 @@ fn every_back_end_correlates_digits_with_keys_exactly() {
             for backend in Available::all() {
                 let mut out = vec![q - 1; expected.len()];
                 let mut parts: Vec<&mut [u64]> = out.chunks_mut(2 * orbit).collect();
-                backend.orbit_products(&modulus, &digits, &doubled, &mut parts);
+                backend.orbit_products(&modulus, &digits, &woven, &mut parts);
                 assert!(out == expected, "{} differs at {orbit} {clients}", backend.backend().name());
             }
         }

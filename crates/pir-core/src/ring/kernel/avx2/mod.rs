@@ -18,7 +18,7 @@ pub(super) use product::{arrange, row_products};
 
 use super::moves::{self, orbit_walk_by_steps};
 use super::portable;
-use super::rows::{Lanes, OrbitWalk, Pairs};
+use super::rows::{Lanes, OrbitKeys, OrbitWalk, Pairs};
 use crate::ring::modulus::{Modulus, ShoupFactor};
 use crate::ring::tables::{Digit, NttTables, VectorSource};
 
@@ -41,7 +41,7 @@ macro_rules! portable {
 
 portable! {
     fn pair_products(pairs: &[Pairs], positions: usize, queries: &[&[[u32; 4]]], out: &mut [&mut [u64]]);
-    fn orbit_products(modulus: &Modulus, digits: &[Lanes], keys: &[&[u64]], out: &mut [&mut [u64]]);
+    fn orbit_products(modulus: &Modulus, digits: &[Lanes], keys: &OrbitKeys, out: &mut [&mut [u64]]);
     fn orbit_crossings(modulus: &Modulus, digits: &[Lanes], stride: usize, steps: usize, out: &mut [u64]);
     fn round_digits(modulus: &Modulus, shift: u32, a: &mut [u64]);
     fn gather_columns(out: &mut [Lanes], stride: usize, at: usize, rows: [&[u64]; 8]);

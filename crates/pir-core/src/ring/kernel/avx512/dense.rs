@@ -6,21 +6,18 @@ use core::arch::x86_64::{
 };
 
 use super::super::avx512f::pair_products_by;
-use super::super::dense;
-use super::super::rows::{Lanes, Pairs};
+use super::super::rows::{Lanes, OrbitKeys, OrbitRow, Pairs, TOGETHER};
 use super::super::vector512::{fetch, load, reduce_by, store};
 use super::prime::{Prime, high, low};
 use crate::ring::modulus::Modulus;
 
 pair_products_by!("avx512f,avx512bw,avx512vnni", _mm512_dpwssd_epi32);
 
-/// Clients that are served while digits are close by.
-const CLIENTS: usize = 16;
-
 /// Clients whose sums are in registers.
 const AT_ONCE: usize = 4;
 
-/// Steps of which the digits, 8 KB, and what of the clients' keys meets them, stay in the first cache while all clients are served.
+/// Steps of which the digits, 8 KB, and what of sixteen clients' keys meets them, 16 KB, stay in the first cache while all of these
+/// are served.
 const STEPS: usize = 32;
 
 /// The low and the high parts of the sums of both halves, at eight places.
@@ -30,43 +27,40 @@ type Sums = [[__m512i; 2]; 2];
 pub(in super::super) fn orbit_products(
     modulus: &Modulus,
     digits: &[Lanes],
-    keys: &[&[u64]],
+    keys: &OrbitKeys,
     out: &mut [&mut [u64]],
 ) {
-    let orbit = out.first().map_or(0, |out| out.len() / 2);
-    if orbit < 8 {
-        return dense::orbit_products(modulus, digits, keys, out);
+    let orbit = 8 * keys.rows();
+    assert!(out.len() == keys.clients() && out.iter().all(|out| out.len() == 2 * orbit), "one result a key");
+    if keys.clients() == 0 {
+        return;
     }
-    assert!(keys.iter().all(|key| key.len() == 4 * orbit), "both halves twice");
-    assert!(
-        out.iter().all(|out| out.len() == 2 * orbit) && keys.len() == out.len(),
-        "one result for each key"
-    );
     let prime = Prime::new(modulus);
-    for (block, digits) in digits.chunks_exact(4 * (orbit - 1)).take(orbit / 8).enumerate() {
+    for (block, digits) in digits.chunks_exact(4 * (orbit - 1)).take(keys.rows()).enumerate() {
         let digits = digits.as_chunks::<4>().0;
-        for (keys, out) in keys.chunks(CLIENTS).zip(out.chunks_mut(CLIENTS)) {
-            let mut sums = [[[_mm512_setzero_si512(); 2]; 2]; CLIENTS];
+        let mut out = out.iter_mut();
+        for (clients, keys) in keys.groups() {
+            let mut sums = [[[_mm512_setzero_si512(); 2]; 2]; TOGETHER];
+            let sums = &mut sums[..clients];
             for first in (0..orbit - 1).step_by(STEPS) {
                 let behind = digits.get(first + STEPS..).unwrap_or_default();
                 let here = &digits[first..digits.len().min(first + STEPS)];
                 // What comes next is fetched meanwhile, evenly.
-                let fetched = 4usize.div_ceil(keys.len().div_ceil(AT_ONCE));
+                let fetched = 4usize.div_ceil(clients.div_ceil(AT_ONCE));
                 let mut ahead = behind.as_flattened().iter().take(4 * here.len());
-                let at = [block, first];
-                for (keys, sums) in keys.chunks(AT_ONCE).zip(sums.chunks_mut(AT_ONCE)) {
-                    match keys {
-                        [a, b, c, d] => {
-                            orbit_tile(here, [*a, *b, *c, *d], sums, at, orbit, (&mut ahead, fetched));
-                        }
-                        [a, b, c] => orbit_tile(here, [*a, *b, *c], sums, at, orbit, (&mut ahead, fetched)),
-                        [a, b] => orbit_tile(here, [*a, *b], sums, at, orbit, (&mut ahead, fetched)),
-                        [a] => orbit_tile(here, [*a], sums, at, orbit, (&mut ahead, fetched)),
-                        _ => unreachable!("chunks of at most four"),
+                let rows = Rows { keys, clients, first: block + first / 8 };
+                for (number, sums) in sums.chunks_mut(AT_ONCE).enumerate() {
+                    let client = number * AT_ONCE;
+                    let ahead = (&mut ahead, fetched);
+                    match sums.len() {
+                        4 => orbit_tile::<4>(here, &rows, client, sums, ahead),
+                        3 => orbit_tile::<3>(here, &rows, client, sums, ahead),
+                        2 => orbit_tile::<2>(here, &rows, client, sums, ahead),
+                        _ => orbit_tile::<1>(here, &rows, client, sums, ahead),
                     }
                 }
             }
-            for (sums, out) in sums.iter().zip(out.iter_mut()) {
+            for (sums, out) in sums.iter().zip(&mut out) {
                 for (half, [low, high]) in sums.iter().enumerate() {
                     let out = out[half * orbit + 8 * block..].first_chunk_mut().expect("eight places");
                     let sum = _mm512_add_epi64(load(out), prime.reduce_sums::<true>(*low, *high));
@@ -77,6 +71,13 @@ pub(in super::super) fn orbit_products(
     }
 }
 
+/// Keys of some clients, from the row on that meets the first of some steps.
+struct Rows<'a> {
+    keys: &'a [OrbitRow],
+    clients: usize,
+    first: usize,
+}
+
 /// Some steps at eight places of both halves, of a block, from one that is a multiple of 8 on, for a few clients at once. Each vector
 /// of a key serves both halves.
 ///
@@ -85,19 +86,19 @@ pub(in super::super) fn orbit_products(
 #[target_feature(enable = "avx512f,avx512ifma")]
 fn orbit_tile<'a, const MANY: usize>(
     digits: &[[Lanes; 4]],
-    keys: [&[u64]; MANY],
+    rows: &Rows<'_>,
+    client: usize,
     out: &mut [Sums],
-    [block, first]: [usize; 2],
-    orbit: usize,
     (ahead, fetched): (&mut impl Iterator<Item = &'a Lanes>, usize),
 ) {
     let out: &mut [Sums; MANY] = out.first_chunk_mut().expect("as many as keys");
     let mut sums = *out;
-    let rows = orbit / 8;
-    assert!(keys.iter().all(|key| key.len() == 4 * orbit) && block < rows && first + digits.len() < orbit);
-    for (eight, row) in digits.chunks(8).zip(block + first / 8..) {
+    let count = rows.keys.len() / rows.clients;
+    for (eight, row) in digits.chunks(8).zip(rows.first..) {
         // Past the last row, lanes have moved on by one.
-        let row = if row < rows { 16 * row } else { 16 * (row - rows) + 1 };
+        let (row, moved) = if row < count { (row, 0) } else { (row - count, 1) };
+        let keys: &[OrbitRow; MANY] =
+            rows.keys[row * rows.clients + client..].first_chunk().expect("a row of these clients");
         for (step, vectors) in eight.iter().enumerate() {
             for line in ahead.by_ref().take(fetched) {
                 fetch::<_MM_HINT_T0>(line.as_ptr().cast());
@@ -106,10 +107,8 @@ fn orbit_tile<'a, const MANY: usize>(
             let digit = [[digit(0), digit(1)], [digit(2), digit(3)]];
             for (key, sums) in keys.iter().zip(&mut sums) {
                 let of_half = |half: usize| {
-                    // SAFETY: a key has `4 orbit` words by the assertion above, of a half `2 orbit`, and `row` is at most
-                    // `2 orbit - 15`: its first part at most `2 orbit - 16`, its second at most 1 since `first / 8` and `block` are
-                    // below `rows`; `step` is below 8.
-                    unsafe { _mm512_loadu_si512(key.as_ptr().add(2 * half * orbit + row + step).cast()) }
+                    // SAFETY: a half has 16 words; `moved` is at most 1 and `step` at most 7, since there are eight steps at most.
+                    unsafe { _mm512_loadu_si512(key[half].as_flattened().as_ptr().add(moved + step).cast()) }
                 };
                 let key = [of_half(0), of_half(1)];
                 for (half, sum) in sums.iter_mut().enumerate() {

@@ -7,7 +7,7 @@ use core::arch::x86_64::{
 };
 
 use super::super::dense;
-use super::super::rows::{Lanes, PAIR_BITS, Pairs};
+use super::super::rows::{Lanes, OrbitKeys, PAIR_BITS, Pairs};
 use super::super::vector512::{load, splat, store};
 use crate::ring::modulus::Modulus;
 
@@ -136,7 +136,7 @@ pub(in super::super) fn round_digits(modulus: &Modulus, shift: u32, a: &mut [u64
 pub(in super::super) fn orbit_products(
     modulus: &Modulus,
     digits: &[Lanes],
-    keys: &[&[u64]],
+    keys: &OrbitKeys,
     out: &mut [&mut [u64]],
 ) {
     dense::orbit_products(modulus, digits, keys, out);
