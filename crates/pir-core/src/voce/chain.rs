@@ -26,13 +26,16 @@ const KEPT_STRIDE: usize = LANES * STEP_VECTORS + 1;
 /// Vectors of digits that a step has for eight places: of both halves in the first chain, then in the second.
 const STEP_VECTORS: usize = 4;
 
+/// Vectors of the digits that are kept for a block: of steps there is one more, of which all digits are zero.
+const BLOCK_VECTORS: usize = ORBIT * STEP_VECTORS;
+
 /// Bytes of the digits of a pack.
-pub(super) const PACK_BYTES: usize = BLOCKS * STEPS * STEP_VECTORS * size_of::<Lanes>();
+pub(super) const PACK_BYTES: usize = BLOCKS * BLOCK_VECTORS * size_of::<Lanes>();
 
 /// What packing needs of a pack, besides the database.
 pub(super) struct Packing {
     /// The digits in the order in which packing reads them: block by block of 8 places of a half that are N/16 apart, and within it
-    /// steps that are N/16 apart one behind the other.
+    /// row by row of the key, steps that are N/16 apart one behind the other; each in the lanes of the key's places that it meets.
     pub(super) digits: PageVec<Lanes>,
     /// Woven, minus the sum over all steps of the product of both chains' digits.
     pub(super) crossings: Vec<u64>,
@@ -74,7 +77,7 @@ impl Packing {
     pub(super) fn new(pool: &PagePool, round: &Round, masks: &Transformed) -> Result<Self, Error> {
         let (ring, modulus) = (Ring::get(), Ring::get().modulus());
         let images = Images::new(round.step.residues());
-        let mut all = pool.vector::<Lanes>(BLOCKS * STEPS * STEP_VECTORS)?;
+        let mut all = pool.vector::<Lanes>(BLOCKS * BLOCK_VECTORS)?;
         let scratch = pool.scratch::<Walk>();
         let mut walk = scratch.take();
         walk.kept.resize(BLOCKS * KEPT_STRIDE, [0; LANES]);
@@ -98,11 +101,13 @@ impl Packing {
             }
             orbit_crossings(modulus, &walk.kept, KEPT_STRIDE, steps.len(), &mut crossings);
             for (at, step) in steps.enumerate() {
-                let in_block = STEP_VECTORS * ((step - 1) % BLOCKS * LANES + (step - 1) / BLOCKS);
-                let places: [usize; BLOCKS] =
-                    core::array::from_fn(|block| block * STEPS * STEP_VECTORS + in_block);
+                let places: [_; BLOCKS] = core::array::from_fn(|block| kept_at(block, step - 1));
                 copy_runs(&mut all, &places, &walk.kept[STEP_VECTORS * at..], KEPT_STRIDE, STEP_VECTORS);
             }
+        }
+        for block in 0..BLOCKS {
+            // Memory that was another pack's has its digits.
+            all[kept_at(block, STEPS)[0]..][..STEP_VECTORS].fill([0; LANES]);
         }
         let [first, last] = &walk.sums;
         let mut digits = last.to_vec();
@@ -115,6 +120,12 @@ impl Packing {
         scratch.put(walk);
         Ok(Self { digits: all, crossings, conjugation, rest })
     }
+}
+
+/// Where the digits of a step, from zero on, are kept for a block, and by how many lanes they are moved.
+fn kept_at(block: usize, step: usize) -> [usize; 2] {
+    let (row, steps) = (block + step % BLOCKS, step / BLOCKS);
+    [block * BLOCK_VECTORS + STEP_VECTORS * (row % BLOCKS * LANES + steps), (row / BLOCKS + steps) % LANES]
 }
 
 /// The digit of a polynomial, both in slots: every coefficient over 2^26, rounded, in `[-2^23, 2^23]`.

@@ -11,7 +11,7 @@ use super::shape::{BLOCK, Shape};
 use super::transform::{Content, Transformed};
 use crate::Error;
 use crate::pages::PagePool;
-use crate::ring::{Evaluation, OrbitKeys, Polynomial, add, orbit_products, pair_products};
+use crate::ring::{Evaluation, OrbitKeys, Polynomial, orbit_products, pair_products};
 
 /// Memory that units of retired rounds have left and others may take, by what it is for: each pool has pieces of one size.
 #[derive(Clone, Default)]
@@ -189,8 +189,9 @@ fn add_packed(
 ) {
     let modulus = Ring::get().modulus();
     for (packed, asker) in packed.iter_mut().zip(tile) {
-        packed.copy_from_slice(&pack.crossings);
-        packed.chunks_exact_mut(ORBIT).for_each(|half| add(modulus, half, &asker.keys.crossings));
+        for (packed, of_digits) in packed.iter_mut().zip(&pack.crossings) {
+            *packed = modulus.add(*of_digits, asker.keys.crossings);
+        }
     }
     let mut out: Vec<&mut [u64]> = packed.iter_mut().map(Vec::as_mut_slice).collect();
     orbit_products(modulus, &pack.digits, keys, &mut out);

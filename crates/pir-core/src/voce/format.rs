@@ -14,8 +14,8 @@ use crate::ring::bits::{packed_bytes, unpack};
 pub(super) struct Keys {
     /// Woven: of both halves, for each place below N/16 the eight places that are N/16 apart from there on.
     pub(super) step: Vec<u64>,
-    /// At a place of a half, minus the sum over the orbit's other places from there on of the product of both halves; woven.
-    pub(super) crossings: Vec<u64>,
+    /// Minus the sum over the orbit of the product of both halves.
+    pub(super) crossings: u64,
     /// Woven.
     pub(super) conjugation: Vec<u64>,
 }
@@ -37,22 +37,19 @@ impl Keys {
         };
         let (step, conjugation) = (residues(step)?, residues(conjugation)?);
         let weave = |half: &[u64]| (0..ORBIT).map(|at| half[woven(at)]).collect::<Vec<_>>();
-        let crossings = weave(&crossings(&step));
+        let crossings = crossings(&step);
         let conjugation = conjugation.chunks_exact(ORBIT).flat_map(weave).collect();
         let step = step.chunks_exact(ORBIT).flat_map(weave).collect();
         Ok(Self { step, crossings, conjugation })
     }
 }
 
-/// See [`Keys`]: from every place on all of the orbit but the place before it.
-fn crossings(step: &[u64]) -> Vec<u64> {
+/// See [`Keys`].
+fn crossings(step: &[u64]) -> u64 {
     let modulus = Ring::get().modulus();
     let (first, second) = step.split_at(ORBIT);
-    let mut products: Vec<u64> = first.iter().zip(second).map(|(a, b)| modulus.mul(*a, *b)).collect();
-    let all = products.iter().fold(0, |sum, product| modulus.add(sum, *product));
-    products.rotate_right(1);
-    products.iter_mut().for_each(|product| *product = modulus.sub(*product, all));
-    products
+    let products = first.iter().zip(second).map(|(a, b)| modulus.mul(*a, *b));
+    products.fold(0, |left, product| modulus.sub(left, product))
 }
 
 /// The query of a bucket among those of a round, of each coefficient the limbs by which the first dimension multiplies two rows.

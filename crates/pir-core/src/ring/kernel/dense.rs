@@ -35,30 +35,31 @@ pub(super) fn pair_products(
 
 pub(super) fn orbit_products(modulus: &Modulus, digits: &[Lanes], keys: &OrbitKeys, out: &mut [&mut [u64]]) {
     let (rows, mut out) = (keys.rows(), out.iter_mut());
-    let orbit = 8 * rows;
     for (clients, keys) in keys.groups() {
         for (client, out) in out.by_ref().take(clients).enumerate() {
-            for (block, digits) in digits.chunks_exact(4 * (orbit - 1)).take(rows).enumerate() {
+            let (first, second) = out.split_at_mut(8 * rows);
+            let blocks = first.as_chunks_mut::<8>().0.iter_mut().zip(second.as_chunks_mut::<8>().0);
+            for ((block, digits), (first, second)) in digits.chunks_exact(32 * rows).enumerate().zip(blocks) {
                 let mut sums = [[0u128; 8]; 2];
-                for (at, digits) in digits.as_chunks::<4>().0.iter().enumerate() {
-                    let row = block + at / 8;
-                    let first = row / rows + at % 8;
-                    let key = &keys[row % rows * clients + client];
-                    let keys = [0, 1].map(|half: usize| &key[half].as_flattened()[first..first + 8]);
-                    for (half, sums) in sums.iter_mut().enumerate() {
-                        for (lane, sum) in sums.iter_mut().enumerate() {
-                            let factor = |chain: usize| {
-                                u128::from(digits[2 * chain + half][lane] + keys[1 ^ half ^ chain][lane])
-                            };
-                            *sum += factor(0) * factor(1);
+                let digits = digits.as_chunks::<4>().0.as_chunks::<8>().0;
+                for (row, (digits, keys)) in digits.iter().zip(keys.chunks_exact(clients)).enumerate() {
+                    for (moved, digits) in (usize::from(row < block)..).zip(digits) {
+                        for (half, sums) in sums.iter_mut().enumerate() {
+                            for (lane, sum) in sums.iter_mut().enumerate() {
+                                let at = (lane + moved) % 8;
+                                let factor = |chain: usize| {
+                                    let key = keys[client][1 ^ half ^ chain][at];
+                                    u128::from(digits[2 * chain + half][at] + key)
+                                };
+                                *sum += factor(0) * factor(1);
+                            }
                         }
                     }
                 }
-                for (half, sums) in sums.iter().enumerate() {
-                    let out = &mut out[half * orbit + 8 * block..][..8];
-                    out.iter_mut()
-                        .zip(sums)
-                        .for_each(|(out, sum)| *out = modulus.add(*out, modulus.reduce(*sum)));
+                for (out, sums) in [first, second].into_iter().zip(sums) {
+                    for (out, sum) in out.iter_mut().zip(sums) {
+                        *out = modulus.add(*out, modulus.reduce(sum));
+                    }
                 }
             }
         }

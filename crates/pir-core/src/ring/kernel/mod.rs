@@ -167,10 +167,11 @@ operations! {
     /// `queries[client][p]`: their halves are what each of the pair is multiplied with.
     fn pair_products(pairs: &[Pairs], positions: usize, queries: &[&[[u32; 4]]], out: &mut [&mut [u64]]);
 
-    /// `out[client][h M + 8 t + l] += sum over k from 0 to M - 2 of (D0(k, h, i) + key(1 - h, i + k)) (D1(k, h, i) + key(h, i + k))
+    /// `out[client][h M + 8 t + l] += sum over k from 0 to M - 1 of (D0(k, h, i) + key(1 - h, i + k)) (D1(k, h, i) + key(h, i + k))
     /// mod q, for the place `i = t + M/8 l`, below 2^51, M being half as many as there are results for each client, and at most 1024.
-    /// `digits` has for each t, for k modulo M/8 and then for k over M/8, the vectors `D0(k, 0), D0(k, 1), D1(k, 0), D1(k, 1)`, lane by
-    /// lane; row r of a half of a key, for r below M/8, are the places `r + M/8 l`.
+    /// Row r of a half of a key, for r below M/8, are the places `r + M/8 l`. `digits` has for each t, for each row r and for s
+    /// below 8 the vectors `D0(k, 0), D0(k, 1), D1(k, 0), D1(k, 1)` where k modulo M/8 is that of r - t and s is k over M/8, in the
+    /// lanes of the key's places that they meet.
     fn orbit_products(modulus: &Modulus, digits: &[Lanes], keys: &OrbitKeys, out: &mut [&mut [u64]]);
 
     /// `out[h M + 8 b + l] -= sum over s of a b mod q`, where a and b are in lane l of the vectors
@@ -184,8 +185,9 @@ operations! {
     /// `out[c * stride + at]` becomes column c of eight rows of equal length. What is written is not kept in caches.
     fn gather_columns(out: &mut [Lanes], stride: usize, at: usize, rows: [&[u64]; 8]);
 
-    /// `out[places[b] ..]` begins with the first `length` of `source[b * stride ..]`. What is written is not kept in caches.
-    fn copy_runs(out: &mut [Lanes], places: &[usize], source: &[Lanes], stride: usize, length: usize);
+    /// `out[place ..]` begins with the first `length` of `source[b * stride ..]`, each moved up by `lanes`, where `[place, lanes]` is
+    /// `places[b]`. What is written is not kept in caches.
+    fn copy_runs(out: &mut [Lanes], places: &[[usize; 2]], source: &[Lanes], stride: usize, length: usize);
 
     /// `rows[l][p] = c mod q`, `c = D0 + 2^13 D1` with `D0, D1 = pairs[p][2 l..]`, for 16 rows of as many words as there are pairs.
     fn radix_rows(modulus: &Modulus, pairs: &[Pairs], rows: [&mut [u64]; 16]);

@@ -11,9 +11,18 @@ pub(super) fn gather_columns(out: &mut [Lanes], stride: usize, at: usize, rows: 
     }
 }
 
-pub(super) fn copy_runs(out: &mut [Lanes], places: &[usize], source: &[Lanes], stride: usize, length: usize) {
-    for (place, source) in places.iter().zip(source.chunks(stride)) {
-        out[*place..][..length].copy_from_slice(&source[..length]);
+pub(super) fn copy_runs(
+    out: &mut [Lanes],
+    places: &[[usize; 2]],
+    source: &[Lanes],
+    stride: usize,
+    length: usize,
+) {
+    for ([place, lanes], source) in places.iter().zip(source.chunks(stride)) {
+        for (out, source) in out[*place..][..length].iter_mut().zip(&source[..length]) {
+            *out = *source;
+            out.rotate_right(*lanes);
+        }
     }
 }
 

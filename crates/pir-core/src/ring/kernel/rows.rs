@@ -76,22 +76,21 @@ pub(crate) struct OrbitKeys {
     words: Aligned<OrbitRow>,
 }
 
-/// Of both halves of a key eight places that are an eighth of the orbit apart, each twice: the second time they are followed by
-/// themselves, so that eight words from any of the first eight on are those places after as many changes of lanes.
-pub(super) type OrbitRow = [[Lanes; 2]; 2];
+/// Of both halves of a key eight places that are an eighth of the orbit apart.
+pub(super) type OrbitRow = [Lanes; 2];
 
 impl OrbitKeys {
-    /// Of as many keys of one size, each both halves, row by row.
+    /// Of keys of one size, each both halves, row by row.
     pub(crate) fn new(keys: &[&[u64]]) -> Self {
         let rows = keys.first().map_or(0, |key| key.len() / 16);
         assert!(keys.iter().all(|key| key.len() == 16 * rows), "keys of one size");
-        let mut words = Aligned::filled([[[0; 8]; 2]; 2], rows * keys.len());
+        let mut words = Aligned::filled([[0; 8]; 2], rows * keys.len());
         let groups = words.chunks_mut(TOGETHER * rows.max(1)).zip(keys.chunks(TOGETHER));
         for (words, keys) in groups {
             for (row, words) in words.chunks_exact_mut(keys.len()).enumerate() {
                 for (word, key) in words.iter_mut().zip(keys) {
                     let (first, second) = key.as_chunks().0.split_at(rows);
-                    *word = [[first[row]; 2], [second[row]; 2]];
+                    *word = [first[row], second[row]];
                 }
             }
         }

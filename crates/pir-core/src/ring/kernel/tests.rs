@@ -327,14 +327,16 @@ fn every_back_end_moves_words_to_the_same_places() {
     let lanes = |first: usize, count: usize| -> Vec<[u64; 8]> {
         words[first..first + 8 * count].as_chunks().0.to_vec()
     };
-    let (places, source) = ([17, 3, 40], lanes(77, 25));
+    let (places, source) = ([[17, 0], [3, 1], [40, 7]], lanes(77, 25));
     let copied = assert_same("copy_runs", &vec![u64::MAX; 8 * 50], |backend, out| {
         backend.copy_runs(out.as_chunks_mut().0, &places, &source, 9, 7);
     });
     for (at, found) in copied.as_chunks::<8>().0.iter().enumerate() {
-        let run = places.iter().position(|place| (*place..place + 7).contains(&at));
-        let expected = run.map_or([u64::MAX; 8], |run| source[9 * run + at - places[run]]);
-        assert_eq!(*found, expected);
+        let run = places.iter().position(|[place, _]| (*place..place + 7).contains(&at));
+        let lane = |lane: usize| {
+            run.map_or(u64::MAX, |run| source[9 * run + at - places[run][0]][(lane + 8 - places[run][1]) % 8])
+        };
+        assert_eq!(*found, core::array::from_fn(lane));
     }
 }
 
@@ -492,7 +494,7 @@ fn every_back_end_correlates_digits_with_keys_exactly() {
             let mut rng = ChaCha20Rng::seed_from_u64(orbit as u64);
             let mut residue = || if extreme { q - 1 } else { rng.next_u64() % q };
             let digits: Vec<[u64; 8]> =
-                (0..orbit / 8 * (orbit - 1) * 4).map(|_| core::array::from_fn(|_| residue())).collect();
+                (0..orbit / 8 * orbit * 4).map(|_| core::array::from_fn(|_| residue())).collect();
             let rows = orbit / 8;
             let keys: Vec<Vec<u64>> =
                 (0..clients).map(|_| (0..2 * orbit).map(|_| residue()).collect()).collect();
@@ -506,8 +508,9 @@ fn every_back_end_correlates_digits_with_keys_exactly() {
             let woven: Vec<&[u64]> = woven.iter().map(Vec::as_slice).collect();
             let woven = OrbitKeys::new(&woven);
             let digit = |chain: usize, half: usize, i: usize, k: usize| {
-                let step = i % rows * (orbit - 1) + k % rows * 8 + k / rows;
-                u128::from(digits[step * 4 + 2 * chain + half][i / rows])
+                let met = (i + k) % orbit;
+                let step = (i % rows * rows + met % rows) * 8 + k / rows;
+                u128::from(digits[step * 4 + 2 * chain + half][met / rows])
             };
             let mut expected = Vec::new();
             for key in &keys {
@@ -517,7 +520,7 @@ fn every_back_end_correlates_digits_with_keys_exactly() {
                         let key = |half: usize| u128::from(key[half * orbit + (i + k) % orbit]);
                         (digit(0, half, i, k) + key(1 - half)) * (digit(1, half, i, k) + key(half))
                     };
-                    let sum = (0..orbit - 1).map(term).sum::<u128>() + u128::from(q - 1);
+                    let sum = (0..orbit).map(term).sum::<u128>() + u128::from(q - 1);
                     expected.push((sum % u128::from(q)) as u64);
                 }
             }

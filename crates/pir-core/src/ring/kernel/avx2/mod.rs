@@ -45,7 +45,7 @@ portable! {
     fn orbit_crossings(modulus: &Modulus, digits: &[Lanes], stride: usize, steps: usize, out: &mut [u64]);
     fn round_digits(modulus: &Modulus, shift: u32, a: &mut [u64]);
     fn gather_columns(out: &mut [Lanes], stride: usize, at: usize, rows: [&[u64]; 8]);
-    fn copy_runs(out: &mut [Lanes], places: &[usize], source: &[Lanes], stride: usize, length: usize);
+    fn copy_runs(out: &mut [Lanes], places: &[[usize; 2]], source: &[Lanes], stride: usize, length: usize);
     fn radix_rows(modulus: &Modulus, pairs: &[Pairs], rows: [&mut [u64]; 16]);
     fn orbit_masks(out: &mut [Lanes], rows: [&[u64]; 8], half: usize, group: usize);
     fn multiply_accumulate(modulus: &Modulus, sums: [&mut [u64]; 2], terms: &[(&[u64], &[u64])]);

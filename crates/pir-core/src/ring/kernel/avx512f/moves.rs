@@ -3,13 +3,13 @@
 use core::arch::x86_64::{
     __m512i, _mm512_add_epi32, _mm512_castsi512_si256, _mm512_cvtepi32_epi64, _mm512_extracti64x4_epi64,
     _mm512_loadu_si512, _mm512_mask_add_epi64, _mm512_mask_blend_epi64, _mm512_movepi64_mask,
-    _mm512_setzero_si512, _mm512_shuffle_i64x2, _mm512_slli_epi32, _mm512_srai_epi32, _mm512_unpackhi_epi64,
-    _mm512_unpacklo_epi64,
+    _mm512_permutexvar_epi64, _mm512_setzero_si512, _mm512_shuffle_i64x2, _mm512_slli_epi32,
+    _mm512_srai_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi64,
 };
 
 use super::super::moves;
 use super::super::rows::{Lanes, PAIR_LIMB, Pairs};
-use super::super::vector512::{fence, load, splat, store, stream};
+use super::super::vector512::{fence, lanes, load, splat, store, stream};
 use crate::ring::modulus::Modulus;
 use crate::ring::tables::bit_reverse;
 
@@ -63,14 +63,15 @@ pub(in super::super) fn gather_columns(out: &mut [Lanes], stride: usize, at: usi
 #[target_feature(enable = "avx512f")]
 pub(in super::super) fn copy_runs(
     out: &mut [Lanes],
-    places: &[usize],
+    places: &[[usize; 2]],
     source: &[Lanes],
     stride: usize,
     length: usize,
 ) {
-    for (place, source) in places.iter().zip(source.chunks(stride)) {
+    for ([place, up], source) in places.iter().zip(source.chunks(stride)) {
+        let from = lanes([0, 1, 2, 3, 4, 5, 6, 7].map(|lane| (lane + 8 - *up as i64) % 8));
         for (out, source) in out[*place..][..length].iter_mut().zip(&source[..length]) {
-            stream(out, load(source));
+            stream(out, _mm512_permutexvar_epi64(from, load(source)));
         }
     }
     fence();
