@@ -1,8 +1,8 @@
 //! The dense first dimension by 16-bit dot products, and packing by 52-bit multiply-adds.
 
 use core::arch::x86_64::{
-    __m512i, _MM_HINT_T0, _mm512_add_epi64, _mm512_alignr_epi64, _mm512_dpwssd_epi32, _mm512_setzero_si512,
-    _mm512_sub_epi64,
+    __m512i, _MM_HINT_T0, _MM_HINT_T1, _mm512_add_epi64, _mm512_alignr_epi64, _mm512_dpwssd_epi32,
+    _mm512_setzero_si512, _mm512_sub_epi64,
 };
 
 use super::super::avx512f::pair_products_by;
@@ -18,6 +18,9 @@ const AT_ONCE: usize = 4;
 
 /// Rows of which the digits, 8 KB, and the keys of sixteen clients, as much, stay in the first cache while all of these are served.
 const ROWS: usize = 4;
+
+/// How far ahead digits are fetched to the second-level cache, bytes.
+const FAR_AHEAD: usize = 4 << 13;
 
 /// The digits that meet a row of keys, for each of eight steps.
 type RowDigits = [[Lanes; 4]; 8];
@@ -106,6 +109,7 @@ fn orbit_tile<'a, const MANY: usize>(
         for (digits, keys) in digits.iter().zip(keys.chunks_exact(clients)) {
             for line in ahead.by_ref().take(fetched) {
                 fetch::<_MM_HINT_T0>(line.as_ptr().cast());
+                fetch::<_MM_HINT_T1>(line.as_ptr().cast::<u8>().wrapping_add(FAR_AHEAD).cast());
             }
             let digit = |at: usize| load(&digits[step][at]);
             let digit = [[digit(0), digit(1)], [digit(2), digit(3)]];
