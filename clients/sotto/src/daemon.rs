@@ -62,7 +62,9 @@ use socket::Listener;
 
 pub(crate) use account::{misread, parse};
 pub(crate) use signals::interrupted;
-pub(crate) use socket::{NAME as SOCKET, SocketError, Stream, connect, forget as forget_socket, kill};
+pub(crate) use socket::{
+    NAME as SOCKET, SocketError, Stream, connect, forget as forget_socket, kill, process,
+};
 
 /// What a detached participant says when it is online.
 pub(crate) const ONLINE: &str = "online";

@@ -1,18 +1,20 @@
 //! The way of commands to the running participant, which they start if none runs and never end.
 
+use core::time::Duration;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use sotto_protocol::client::Client;
 use tokio::io::{ReadHalf, WriteHalf, split};
+use tokio::time::timeout;
 
 use super::failure::Failure;
 use super::print::status;
 use super::state;
 use crate::daemon::frame::{AWAY, Frames, HERE, write};
 use crate::daemon::message::{Account, Greeting, Message, Reply, Request, VERSION};
-use crate::daemon::{ONLINE, connect, quiet};
+use crate::daemon::{ONLINE, connect, process, quiet};
 use crate::device::attached::Attached;
 use crate::host::ByteStream;
 use crate::{Passphrase, Store};
@@ -27,10 +29,15 @@ pub(crate) struct Link {
     step: usize,
 }
 
+/// How long somebody who is there may take to say so. A process that was stopped takes connections, and says nothing.
+const GREETS_WITHIN: Duration = Duration::from_secs(10);
+
 /// Why there is no connection, though somebody is there.
 enum Met {
     /// It ends.
     Gone,
+    /// It says nothing.
+    Silent,
     /// It is of another version; its process.
     Other(u32),
 }
@@ -49,15 +56,26 @@ impl Link {
             return match Self::meet(stream, AWAY).await {
                 Ok(link) => Ok(Some(link)),
                 Err(Met::Gone) => Err(attached.refused()),
+                Err(Met::Silent) => Err(Failure::other(
+                    "the 'sotto run' that this device is paired with does not answer: it stands still, or its machine is too busy",
+                )),
                 Err(Met::Other(_)) => Err(Failure::state(
                     "the 'sotto run' that this device is paired with is of another version; update one of the two",
                 )),
             };
         }
         let Some(stream) = connect(directory).await? else { return Ok(None) };
+        let process = process(&stream);
         match Self::meet(Box::new(stream), HERE).await {
             Ok(link) => Ok(Some(link)),
             Err(Met::Gone) => Ok(None),
+            Err(Met::Silent) => {
+                let process = process.map_or("PROCESS".to_owned(), |process| process.to_string());
+                Err(Failure::other(format!(
+                    "'sotto run' is there and does not answer: it was stopped, or the machine is too busy; 'kill -CONT {process}' lets it \
+                     go on, 'kill -KILL {process}' ends it"
+                )))
+            }
             Err(Met::Other(process)) => Err(Failure::state(format!(
                 "the 'sotto run' that is online is of another version; end it with Ctrl-C or 'kill {process}', and come \
                  online again"
@@ -70,7 +88,10 @@ impl Link {
         let mut frames = Frames::new(input, step);
         // One that ends meanwhile is none.
         write(&mut output, &Greeting::ours(), step).await.map_err(|_| Met::Gone)?;
-        match frames.next::<Greeting>().await {
+        let Ok(greeting) = timeout(GREETS_WITHIN, frames.next::<Greeting>()).await else {
+            return Err(Met::Silent);
+        };
+        match greeting {
             Ok(Some(Greeting { sotto: VERSION, .. })) => Ok(Self { frames, output, step }),
             Ok(Some(Greeting { process, .. })) => Err(Met::Other(process)),
             Ok(None) | Err(_) => Err(Met::Gone),

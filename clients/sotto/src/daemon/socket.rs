@@ -129,12 +129,17 @@ pub(crate) async fn connect(directory: &Path) -> Result<Option<Stream>, SocketEr
     }
 }
 
+/// Number of the process at the other end of a connection, if the system tells.
+pub(crate) fn process(stream: &Stream) -> Option<i32> {
+    stream.peer_cred().ok()?.pid()
+}
+
 /// Ends the process at the other end of a connection at once: nothing is asked of it.
 ///
 /// # Errors
 /// If the system does not tell which it is, or refuses.
 pub(crate) fn kill(stream: &Stream) -> io::Result<()> {
-    let process = stream.peer_cred()?.pid().and_then(Pid::from_raw);
+    let process = process(stream).and_then(Pid::from_raw);
     let process = process.ok_or_else(|| io::Error::other("the system does not tell which process it is"))?;
     Ok(kill_process(process, Signal::KILL)?)
 }

@@ -40,6 +40,11 @@ pub(crate) async fn connect(_: &Path) -> Result<Option<Stream>, SocketError> {
 
 pub(crate) const NAME: &str = "socket";
 
+/// There is none.
+pub(crate) fn process(_: &Stream) -> Option<i32> {
+    None
+}
+
 /// There is nobody to end.
 ///
 /// # Errors

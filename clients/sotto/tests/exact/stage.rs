@@ -267,8 +267,17 @@ fn other_content(one: &Played, other: &Played) -> Option<String> {
         let nodes = [one.node, other.node];
         return Some(format!("{:?} at {:?} for round {}, to nodes {nodes:?}", one.call, one.at, one.round));
     }
-    let told = one.told.iter().zip(&other.told).position(|(one, other)| one != other);
-    told.map(|person| format!("what person {person} is told"))
+    let told = one.told.iter().zip(&other.told).enumerate();
+    let mut told = told.filter(|(_, (one, other))| one != other);
+    told.next().map(|(person, (one, other))| {
+        let lists: [fn(&Told) -> &[String]; 4] =
+            [|told| &told.texts, |told| &told.troubles, |told| &told.warnings, |told| &told.lost];
+        let first = lists.iter().find_map(|list| {
+            let place = list(one).iter().zip(list(other)).position(|(one, other)| one != other)?;
+            Some([&list(one)[place], &list(other)[place]])
+        });
+        format!("what person {person} is told: {first:?}")
+    })
 }
 
 /// Plays both worlds with so many seeds; each twice, if more were asked for than the gate has time for.

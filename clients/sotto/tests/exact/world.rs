@@ -232,6 +232,7 @@ pub(crate) fn account(client: &Client) -> Account {
 pub(crate) struct Told {
     pub(crate) texts: Vec<String>,
     pub(crate) acknowledged: usize,
+    /// Sorted: the runtime draws which of two calls that end with one session is heard first.
     pub(crate) troubles: Vec<String>,
     pub(crate) warnings: Vec<String>,
     /// Why there was no session.
@@ -260,6 +261,7 @@ impl Person {
             }
         }
         told.found.sort_unstable();
+        told.troubles.sort_unstable();
         told
     }
 }

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::programs::{Home, LONGEST, Program, Relay, Seen, Server, config, loopback};
+use crate::programs::{Home, LONGEST, Program, Relay, Seen, Server, config, loopback, signal};
 
 /// A person with an eavesdropper of their own.
 struct Watched {
@@ -206,6 +206,27 @@ fn who_finds_no_room_is_told_so_and_not_that_nobody_is_online() {
     while !alice.output(&["status"], "").status.success() {
         assert!(began.elapsed() < LONGEST, "there is room again");
     }
+    alice.succeeds(&["stop"]);
+    server.shutdown();
+}
+
+/// It takes connections, and nobody waits for it for ever.
+#[test]
+fn whoever_asks_a_participant_that_was_stopped_hears_so() {
+    let server = Server::start(config(loopback()));
+    let alice = Home::join(&server.address(), "alice", 1);
+    let online = Program::start(&alice, &["run"]);
+    online.is_told("online at");
+    let process = alice.process().unwrap();
+    signal("-STOP", process);
+    let told = format!("'kill -CONT {process}' lets it go on");
+    thread::scope(|all| {
+        for command in [&["status"][..], &["contacts"], &["read"], &["stop"]] {
+            all.spawn(|| alice.fails(command, "", 1, &told));
+        }
+    });
+    signal("-CONT", process);
+    alice.succeeds(&["contacts"]);
     alice.succeeds(&["stop"]);
     server.shutdown();
 }
