@@ -1,6 +1,5 @@
 //! The way of commands to the running participant, which they start if none runs and never end.
 
-use core::time::Duration;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -28,9 +27,6 @@ pub(crate) struct Link {
     output: WriteHalf<Box<dyn ByteStream>>,
     step: usize,
 }
-
-/// How long somebody who is there may take to say so. A process that was stopped takes connections, and says nothing.
-const GREETS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Why there is no connection, though somebody is there.
 enum Met {
@@ -88,7 +84,7 @@ impl Link {
         let mut frames = Frames::new(input, step);
         // One that ends meanwhile is none.
         write(&mut output, &Greeting::ours(), step).await.map_err(|_| Met::Gone)?;
-        let Ok(greeting) = timeout(GREETS_WITHIN, frames.next::<Greeting>()).await else {
+        let Ok(greeting) = timeout(Greeting::WITHIN, frames.next::<Greeting>()).await else {
             return Err(Met::Silent);
         };
         match greeting {

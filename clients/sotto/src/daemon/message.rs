@@ -7,6 +7,7 @@ mod text;
 mod told;
 
 use core::fmt;
+use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
@@ -33,6 +34,9 @@ pub(crate) struct Greeting {
 }
 
 impl Greeting {
+    /// How long either side waits for it. A process that was stopped takes connections, and says nothing.
+    pub(crate) const WITHIN: Duration = Duration::from_secs(10);
+
     pub(crate) fn ours() -> Self {
         Self { sotto: VERSION, process: std::process::id() }
     }

@@ -72,9 +72,6 @@ pub(super) async fn refuse(stream: impl AsyncRead + AsyncWrite + Unpin) {
     let _ = timeout(ASKS_WITHIN, said).await;
 }
 
-/// Within what a program that has connected says of which version it is.
-const GREETS_WITHIN: Duration = Duration::from_secs(10);
-
 struct Program<'a, S> {
     desk: &'a Desk,
     seat: Seat,
@@ -169,7 +166,7 @@ impl Wants {
 impl<S: AsyncRead + AsyncWrite + Unpin> Program<'_, S> {
     async fn serve(&mut self, mut frames: Frames<ReadHalf<S>>) -> io::Result<()> {
         write(&mut self.output, &Greeting::ours(), self.seat.step()).await?;
-        let greeting = timeout(GREETS_WITHIN, frames.next::<Greeting>()).await;
+        let greeting = timeout(Greeting::WITHIN, frames.next::<Greeting>()).await;
         match greeting.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))? {
             Some(Greeting { sotto: VERSION, .. }) => {}
             _ => return Ok(()),
