@@ -18,7 +18,8 @@
 //! What a side says changes where a block of rounds begins ([`crate::reaction`]).
 //!
 //! Whoever bears the invitation first is the peer; a request with another exchange key means that a second person bears
-//! it, and is reported and not heard. Whoever turns out to be known already, or oneself, is answered like anybody else:
+//! it, and is reported and not heard. The inviter looks for such a one beyond the meeting, until the peer has answered its
+//! offer of further keys: by then everybody who asked in the meantime has had turns of its own. Whoever turns out to be known already, or oneself, is answered like anybody else:
 //! only the person is told, and nothing can be said in such a [`double`](Pair::is_double).
 
 pub(crate) mod handshake;
@@ -83,19 +84,25 @@ enum Stage {
     Renewing(Renewal),
     /// Both have.
     Hybrid,
+    /// The inviter has offered such keys, and still looks for somebody else who holds its invitation.
+    Offering(Box<Handshake>, Renewal),
 }
 
 impl Stage {
     fn handshake(&self) -> Option<&Handshake> {
         match self {
-            Self::MeetingClassically(handshake) | Self::Meeting(handshake, _) => Some(handshake),
+            Self::MeetingClassically(handshake)
+            | Self::Meeting(handshake, _)
+            | Self::Offering(handshake, _) => Some(handshake),
             Self::Classical | Self::Renewing(_) | Self::Hybrid => None,
         }
     }
 
     fn handshake_mut(&mut self) -> Option<&mut Handshake> {
         match self {
-            Self::MeetingClassically(handshake) | Self::Meeting(handshake, _) => Some(handshake),
+            Self::MeetingClassically(handshake)
+            | Self::Meeting(handshake, _)
+            | Self::Offering(handshake, _) => Some(handshake),
             Self::Classical | Self::Renewing(_) | Self::Hybrid => None,
         }
     }
@@ -268,7 +275,7 @@ impl Pair {
             Stage::Classical | Stage::Hybrid => true,
             Stage::MeetingClassically(handshake) if self.inviter => handshake.requests.is_none(),
             Stage::MeetingClassically(handshake) => handshake.confirmed,
-            Stage::Meeting(..) | Stage::Renewing(_) => false,
+            Stage::Meeting(..) | Stage::Offering(..) | Stage::Renewing(_) => false,
         }
     }
 
@@ -276,7 +283,7 @@ impl Pair {
     pub(crate) fn agreement(&self) -> KeyAgreement {
         match &self.stage {
             Stage::Classical | Stage::MeetingClassically(_) => KeyAgreement::Classical,
-            Stage::Meeting(..) | Stage::Renewing(_) => KeyAgreement::Renewing,
+            Stage::Meeting(..) | Stage::Offering(..) | Stage::Renewing(_) => KeyAgreement::Renewing,
             Stage::Hybrid => KeyAgreement::Hybrid,
         }
     }
@@ -372,7 +379,7 @@ impl Pair {
     pub(crate) fn mix(&mut self, fresh: &Secret) {
         let share = match &mut self.stage {
             Stage::Meeting(_, share) => Some(share),
-            Stage::Renewing(renewal) => renewal.share(),
+            Stage::Offering(_, renewal) | Stage::Renewing(renewal) => renewal.share(),
             Stage::Classical | Stage::MeetingClassically(_) | Stage::Hybrid => None,
         };
         if let Some(share) = share {
@@ -384,7 +391,7 @@ impl Pair {
     pub(crate) fn share_bytes(&self) -> Option<[u8; 32]> {
         match &self.stage {
             Stage::Meeting(_, share) => Some(share.bytes()),
-            Stage::Renewing(renewal) => renewal.share_bytes(),
+            Stage::Offering(_, renewal) | Stage::Renewing(renewal) => renewal.share_bytes(),
             Stage::Classical | Stage::MeetingClassically(_) | Stage::Hybrid => None,
         }
     }
@@ -403,10 +410,13 @@ impl Pair {
         {
             if self.inviter {
                 let key = key.opening(0);
-                if expects_knock {
+                if turn.slot.is_some() {
                     listening.push(Listening { epoch: REQUESTS + KNOCK, member: 0, key: key.again() });
                 }
-                listening.push(Listening { epoch: REQUESTS, member: 0, key });
+                // In the slot of a peer who is known nobody else's request comes to lie.
+                if turn.slot.is_none() || handshake.waiting.is_some() {
+                    listening.push(Listening { epoch: REQUESTS, member: 0, key });
+                }
             } else if turn.mine && says == Says::Request {
                 deposit = hello(turn, &handshake.request, key.sealing(0));
             }
@@ -456,13 +466,27 @@ impl Pair {
         }
     }
 
+    /// Whether a sign of somebody who holds the invitation beside the peer is news. It is once.
+    pub(crate) fn meets_another(&mut self) -> bool {
+        let meeting = self.stage.handshake_mut().filter(|handshake| handshake.waiting.is_none());
+        self.inviter && meeting.is_some_and(|handshake| handshake.requests.take().is_some())
+    }
+
+    /// The inviter has both keys, and looks no more for others who hold its invitation.
+    fn stop_seeking(&mut self) {
+        self.stage = match core::mem::replace(&mut self.stage, Stage::Classical) {
+            Stage::Offering(_, renewal) => Stage::Renewing(renewal),
+            other => other,
+        };
+    }
+
     /// Whether the other may have gone on to keys that one who goes back to this state never has.
     pub(crate) fn serves_once(&self) -> bool {
         match &self.stage {
             Stage::Classical | Stage::Hybrid => false,
             Stage::MeetingClassically(_) => self.expects_knock(),
             Stage::Meeting(..) => true,
-            Stage::Renewing(renewal) => renewal.is_open(),
+            Stage::Offering(_, renewal) | Stage::Renewing(renewal) => renewal.is_open(),
         }
     }
 
@@ -488,13 +512,14 @@ impl Pair {
     fn go_on(&mut self, round: Round) {
         self.stage = match core::mem::replace(&mut self.stage, Stage::Classical) {
             Stage::Classical | Stage::MeetingClassically(_) => Stage::Classical,
-            Stage::Meeting(_, share) if self.inviter => {
+            Stage::Meeting(handshake, share) if self.inviter => {
                 // Behind what waits. Without a number for it the keys stay as they are.
                 match self.outbox.push(Kind::Renewal, &share.offer(), PAIR_CONTENT) {
-                    Ok(_) => Stage::Renewing(Renewal::Offered(share, round)),
+                    Ok(_) => Stage::Offering(handshake, Renewal::Offered(share, round)),
                     Err(_) => Stage::Classical,
                 }
             }
+            Stage::Offering(handshake, renewal) => Stage::Offering(handshake, renewal),
             Stage::Meeting(_, share) => Stage::Renewing(Renewal::Awaiting(share)),
             Stage::Renewing(mut renewal) => match renewal.begin(round) {
                 Begun::Nothing => Stage::Renewing(renewal),
@@ -583,7 +608,7 @@ impl Pair {
         let exchange = request.first_chunk().ok_or(MALFORMED)?;
         let Some(waiting) = &handshake.waiting else {
             let known = handshake.terms.is_some_and(|terms| terms.invited.exchange == *exchange);
-            return Ok(if known { Vec::new() } else { vec![Event::OtherKeys] });
+            return Ok(if known || !self.meets_another() { Vec::new() } else { vec![Event::OtherKeys] });
         };
         let agreement = Agreement::new(&waiting.base, &waiting.exchange, exchange)?;
         let terms = agreement.open(handshake.mark, handshake.inviter, request)?;
@@ -623,6 +648,8 @@ impl Pair {
                 return Err(MALFORMED);
             }
             handshake.confirmed = true;
+        }
+        if let Stage::MeetingClassically(handshake) = &mut self.stage {
             handshake.requests = None;
         }
         let mut events = Vec::new();
@@ -656,7 +683,11 @@ impl Pair {
     fn take_renewal(&mut self, content: Option<&Vec<u8>>, next: Round) -> Result<(), Error> {
         match (&mut self.stage, content) {
             (_, None) => Err(MALFORMED),
-            (Stage::Renewing(renewal), Some(content)) => renewal.take(content, next),
+            (Stage::Renewing(renewal) | Stage::Offering(_, renewal), Some(content)) => {
+                renewal.take(content, next)?;
+                self.stop_seeking();
+                Ok(())
+            }
             (_, Some(_)) => Ok(()),
         }
     }

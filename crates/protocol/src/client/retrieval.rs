@@ -157,10 +157,8 @@ impl Client {
             let Some(read) = retrieval.assigned.iter().find(is_read) else { continue };
             let Some(sealed) = retrieval.decode(&read.reading, &elements) else { continue };
             if let Some(cell) = &read.cell {
-                if self.state.expects_knock(conversation)
-                    && let Some(slot) = sealed.get(cell.clone()).and_then(|cell| told(&label, cell))
-                {
-                    self.state.addresses.heard(conversation, slot);
+                if let Some(slot) = sealed.get(cell.clone()).and_then(|cell| told(&label, cell)) {
+                    notices.extend(self.state.hear_knock(conversation, slot));
                 }
                 continue;
             }
@@ -259,9 +257,16 @@ impl State {
         matches!(talk, Ok(Talk::Pair(_))) && Pair::is_knock(want.epoch)
     }
 
-    /// Whether it is still open where the peer is found.
-    fn expects_knock(&self, id: ConversationId) -> bool {
-        matches!(self.conversation(id).map(|talk| &talk.talk), Ok(Talk::Pair(pair)) if pair.expects_knock())
+    /// A knock tells where the peer is found, as long as that is open; or, from elsewhere, that somebody else knocks.
+    fn hear_knock(&mut self, id: ConversationId, slot: u32) -> Option<Notice> {
+        let known = self.addresses.of(id);
+        let Talk::Pair(pair) = &mut self.conversation_mut(id).ok()?.talk else { return None };
+        if pair.expects_knock() {
+            self.addresses.heard(id, slot);
+            return None;
+        }
+        let another = known.is_some_and(|known| known != slot) && pair.meets_another();
+        another.then_some(Notice::Warning(Warning::OtherKeys { conversation: id }))
     }
 
     fn take_message(

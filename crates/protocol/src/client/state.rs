@@ -1,7 +1,7 @@
 //! The client as bytes.
 //!
 //! ```text
-//! version, u8 = 9 | first 8 bytes of SHA-256("sotto v1 client state" | 0 | version | content) | content (postcard)
+//! version, u8 = 10 | first 8 bytes of SHA-256("sotto v1 client state" | 0 | version | content) | content (postcard)
 //! ```
 //!
 //! The checksum is against accidents. The bytes hold all secrets: whoever stores them keeps them as carefully.
@@ -21,7 +21,7 @@ use super::unshown::Offered;
 use crate::error::{InputError, Malformed};
 use crate::{Error, domain};
 
-const VERSION: u8 = 9;
+const VERSION: u8 = 10;
 const CHECKSUM_BYTES: usize = 8;
 const HEADER_BYTES: usize = 1 + CHECKSUM_BYTES;
 
@@ -53,7 +53,8 @@ impl Client {
             return Err(malformed);
         }
         let state = match header[0] {
-            VERSION => decode(content)?,
+            // Nobody looked for others who hold an invitation once its keys were offered for.
+            VERSION | 9 => decode(content)?,
             // They ended before the texts that were offered. In the first of them keys of two were never renewed.
             7 | 8 => decode(&followed_by(content, &Offered::new())?)?,
             // It ended before the groups that were left.

@@ -3,7 +3,7 @@
 use ed25519_dalek::SigningKey;
 use proptest::prelude::{ProptestConfig, any, proptest};
 use sotto_protocol::{
-    Client, Deposit, Label, Manifest, Notice, Retrieval, Round, SealedBox, SignedManifest, Warning,
+    Client, CodeKind, Deposit, KeyAgreement, Label, Manifest, Notice, Retrieval, Round, SealedBox, SignedManifest, Warning,
     deposit::{BOX_BYTES, LABEL_BYTES},
 };
 
@@ -345,6 +345,37 @@ fn a_second_bearer_of_an_invitation_is_not_heard() {
     assert!(world.clients[1].conversations()[0].established);
     assert_eq!(world.clients[0].contact_identity(world.id(0, "bob")), Some(world.clients[1].identity()));
     assert!(world.texts(0).is_empty());
+}
+
+/// The first has been answered, and the inviter heard: only the keys that stay are still to come.
+#[test]
+fn a_second_bearer_who_comes_when_the_first_was_met_is_noticed() {
+    for code in [CodeKind::Cuckoo, CodeKind::Partitioned] {
+        for (seed, later) in (0..16).zip([0, 8, 16].into_iter().cycle()) {
+            let mut world = World::with_code(1, seed, &["alice", "bob", "mallory"], 2, 4, code);
+            let now = world.now();
+            let invitation = world.clients[0].invite("bob", now, &mut world.rng).unwrap();
+            world.clients[1].accept("alice", &invitation, now, &mut world.rng).unwrap();
+            let met = |world: &World| world.clients[0].conversations()[0].established;
+            while later > 0 && !met(&world) && world.round < 200 {
+                world.run(1);
+            }
+            world.run(later % 16);
+            let now = world.now();
+            world.clients[2].accept("alice", &invitation, now, &mut world.rng).unwrap();
+            world.run(200);
+            let told: Vec<&Notice> = world.notices[0]
+                .iter()
+                .filter(|notice| matches!(notice, Notice::Warning(Warning::OtherKeys { .. })))
+                .collect();
+            assert_eq!(told.len(), 1, "{code:?}, seed {seed}, {later} rounds later: {:?}", world.notices[0]);
+            let agreement = world.clients[0].conversations()[0].agreement;
+            assert_eq!(agreement, Some(KeyAgreement::Hybrid), "{code:?}, seed {seed}");
+            // One of the two hears nothing at all, and it is the second where there is one.
+            let heard = [1, 2].map(|client| world.clients[client].conversations()[0].established);
+            assert!(heard[0] != heard[1] && (heard[0] || later == 0), "{code:?}, seed {seed}: {heard:?}");
+        }
+    }
 }
 
 #[test]

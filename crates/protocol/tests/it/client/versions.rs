@@ -54,6 +54,12 @@ const VERSION_8: [&str; 2] = [
     include_str!("../../golden/state/version8-bob.hex"),
 ];
 
+/// The same two as the program stored them that looked for nobody else under an invitation once somebody was met.
+const VERSION_9: [&str; 2] = [
+    include_str!("../../golden/state/version9-alice.hex"),
+    include_str!("../../golden/state/version9-bob.hex"),
+];
+
 /// The first as a program stored it whose groups acknowledged by numbers alone.
 const VERSION_3_BEFORE_CHECKS: &str = include_str!("../../golden/state/version3-alice.hex");
 
@@ -222,6 +228,21 @@ fn people_and_what_they_were_saying_survive_the_change_from_version_8() {
 }
 
 #[test]
+fn people_and_what_they_were_saying_survive_the_change_from_version_9() {
+    let mut world = World::new(5, &["alice", "bob"], 4, 16);
+    world.clients = VERSION_9.map(|hex| sotto_protocol::Client::restore(&bytes(hex)).unwrap()).into();
+    world.round = 206;
+    for client in 0..2 {
+        world.restart(client);
+    }
+    world.say(0, "bob", "said in version 10");
+    world.say(1, "alice", "heard in version 10");
+    world.run(120);
+    assert_eq!(world.texts(0), [("bob".to_owned(), "heard in version 10".to_owned())]);
+    assert_eq!(world.texts(1), [("alice".to_owned(), "said in version 10".to_owned())]);
+}
+
+#[test]
 fn people_and_what_they_were_saying_survive_the_change_from_protocol_4() {
     let mut world = World::new(5, &["alice", "bob"], 4, 16);
     world.clients = PROTOCOL_4.map(|hex| sotto_protocol::Client::restore(&bytes(hex)).unwrap()).into();
@@ -245,13 +266,13 @@ fn the_form_of_states_does_not_change_unnoticed() {
     world.run(120);
     for (client, name) in ["alice", "bob"].into_iter().enumerate() {
         let snapshot = world.clients[client].snapshot();
-        let file = format!("{}/tests/golden/state/version9-{name}.hex", env!("CARGO_MANIFEST_DIR"));
+        let file = format!("{}/tests/golden/state/version10-{name}.hex", env!("CARGO_MANIFEST_DIR"));
         if std::env::var_os("SOTTO_BLESS").is_some_and(|value| value == "1") {
             let lines = snapshot.chunks(60).map(|line| data_encoding::HEXLOWER.encode(line) + "\n");
             std::fs::write(&file, lines.collect::<String>()).unwrap();
         }
         let stored = bytes(&std::fs::read_to_string(file).unwrap());
-        assert_eq!(stored[0], 9);
+        assert_eq!(stored[0], 10);
         let same = *sotto_protocol::Client::restore(&stored).unwrap().snapshot() == stored;
         assert!(same, "what {name} stores again");
         let same = *snapshot == stored;
