@@ -21,6 +21,7 @@ mod listen;
 mod options;
 mod passphrase;
 pub(crate) mod print;
+mod rows;
 mod run;
 pub(crate) mod send;
 pub(crate) mod state;

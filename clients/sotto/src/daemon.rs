@@ -220,7 +220,9 @@ async fn come_again(directory: &Path) -> Result<(Handle, Events), Failure> {
         let client = state::restore(store.directory(), &snapshot)?;
         match come(store, client).await {
             Ok(come) => return Ok(come),
-            Err(ConnectError::Unreachable(_)) => sleep(COME_AGAIN_PAUSE).await,
+            Err(ConnectError::Unreachable(_) | ConnectError::TooOften { .. }) => {
+                sleep(COME_AGAIN_PAUSE).await;
+            }
             Err(error) => return Err(error.into()),
         }
     }

@@ -75,6 +75,15 @@ pub enum ConnectError {
     /// Older parameters than those that the account has taken over, or two sets under one number.
     #[error("{}; do not go on if its operator cannot explain it", unacceptable(.0))]
     Downgrade(Error),
+    /// The account has brought as many keys as a server takes in a stretch of rounds.
+    #[error(
+        "this account has come online so often that the server takes no more keys of it for {}; come again then",
+        minutes(*seconds)
+    )]
+    TooOften {
+        /// Until the next stretch begins, if rounds last as long as announced.
+        seconds: u64,
+    },
     /// The server does not want this account now.
     #[error("the server refused the session: {0}")]
     Refused(Refused),
@@ -106,7 +115,9 @@ impl ConnectError {
             | Self::NoServer(_)
             | Self::Certificate
             | Self::Version { .. }
-            | Self::Downgrade(_) => true,
+            | Self::Downgrade(_)
+            // Each counts what is brought to it.
+            | Self::TooOften { .. } => true,
             // Others would refuse the same. It is at its limit, or does not take part yet, otherwise.
             Self::Refused(refused) => !matches!(refused, Refused::Token | Refused::Slot),
             // What the root key has signed; `Changed` is to be taken over first.
@@ -150,6 +161,7 @@ impl ConnectError {
             Self::EngineFails => "connect-engine-fails",
             Self::NotStored(_) => "connect-not-stored",
             Self::Changed => "connect-changed",
+            Self::TooOften { .. } => "connect-too-often",
             Self::Refused(refused) => refused.reason(),
         }
     }
@@ -160,6 +172,13 @@ fn unacceptable(error: &Error) -> String {
     match error {
         Error::Negotiation(_) => error.to_string(),
         other => format!("unacceptable server: {other}"),
+    }
+}
+
+fn minutes(seconds: u64) -> String {
+    match seconds.div_ceil(60) {
+        0 | 1 => "a minute".to_owned(),
+        minutes => format!("{minutes} minutes"),
     }
 }
 
@@ -193,6 +212,7 @@ mod tests {
             ConnectError::EngineFails,
             ConnectError::NotStored(text()),
             ConnectError::Changed,
+            ConnectError::TooOften { seconds: 0 },
             ConnectError::Downgrade(Error::Negotiation(NegotiationError::Downgrade)),
             ConnectError::Refused(Refused::Token),
             ConnectError::Refused(Refused::Busy),
@@ -212,6 +232,7 @@ mod tests {
             ConnectError::Downgrade(Error::Negotiation(NegotiationError::Downgrade)),
             ConnectError::Refused(Refused::Busy),
             ConnectError::Refused(Refused::Internal),
+            ConnectError::TooOften { seconds: 1 },
         ];
         assert!(of_node.iter().all(ConnectError::is_of_node));
         // Whoever sits on the way to one node must not keep people from the others.

@@ -9,6 +9,13 @@ pub const MESSAGE_MAX: usize = 1024 * 1024 + 4096;
 /// Largest upload of a client's PIR keys, bytes.
 pub const KEYS_MAX: usize = 16 * 1024 * 1024;
 
+/// Rounds over which uploads of keys are counted, from multiples of it on: in so many, an account brings one set.
+pub const UPLOAD_ROUNDS: u64 = 64;
+
+/// Sets of keys that an account may bring in so many rounds, beside those the server has of it. One is needed; the others
+/// are for sets that were dropped in between, and for those who come online anew.
+pub const UPLOADS_MAX: u8 = 8;
+
 /// Largest multi-query, all sub-queries together, bytes: 1,024 buckets of 64 KiB.
 pub const QUERY_MAX: usize = 64 * 1024 * 1024;
 

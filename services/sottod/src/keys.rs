@@ -10,6 +10,7 @@ use mpir::{Engine, PublicKeys};
 use sotto_protocol::Round;
 use sotto_protocol::server::Account;
 use sotto_wire::Refused;
+use sotto_wire::limits::{UPLOAD_ROUNDS, UPLOADS_MAX};
 use tokio::time::Instant;
 
 use files::KeyFiles;
@@ -26,12 +27,6 @@ const SET_BYTES: usize = 512;
 pub fn key_memory_bytes(engine: &dyn Engine) -> usize {
     engine.public_keys_bytes().saturating_mul(PARSED_PER_ENCODED).max(SET_BYTES)
 }
-
-/// Rounds over which uploads are counted: in so many, an account brings one set.
-pub const UPLOAD_ROUNDS: u64 = 64;
-/// Sets that an account may bring in so many rounds, beside those the server has of it. One is needed; the others are
-/// for sets that were dropped in between.
-const UPLOADS_MAX: u8 = 8;
 
 /// The rounds as far as keys care: the oldest that is not over, and the one that takes deposits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -67,7 +67,7 @@ pub use events::ServerEvent;
 pub use host::unix_now;
 pub use identity::CertificateFiles;
 pub use key_file::KeyFileError;
-pub use keys::{UPLOAD_ROUNDS, key_memory_bytes};
+pub use keys::key_memory_bytes;
 pub use log::LogError;
 #[doc(hidden)]
 pub use log::fuzzing;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use mpir::Engine;
 use sotto_protocol::{Round, ServerParameters, UnixMillis};
-use sotto_wire::limits::MESSAGE_MAX;
+use sotto_wire::limits::{MESSAGE_MAX, UPLOAD_ROUNDS};
 use sotto_wire::proto::sotto_server::SottoServer;
 use sotto_wire::root::node_name;
 use sotto_wire::{Address, Transport, address};
@@ -39,8 +39,8 @@ use crate::data::{DataDirectory, DataError};
 use crate::events::ServerEvent;
 use crate::host::{Host, System};
 use crate::identity::Identity;
+use crate::keys::Progress;
 use crate::keys::files::KeyFiles;
-use crate::keys::{Progress, UPLOAD_ROUNDS};
 use crate::log::MemoryLog;
 use crate::manifest_keys::Announcing;
 use crate::membership::{Membership, NodeView};

@@ -87,9 +87,10 @@ impl From<SocketError> for Failure {
 impl From<ConnectError> for Failure {
     fn from(error: ConnectError) -> Self {
         let exit = match error {
-            ConnectError::Unreachable(_) | ConnectError::NoServer(_) | ConnectError::Refused(_) => {
-                UNREACHABLE
-            }
+            ConnectError::Unreachable(_)
+            | ConnectError::NoServer(_)
+            | ConnectError::TooOften { .. }
+            | ConnectError::Refused(_) => UNREACHABLE,
             ConnectError::NotStored(_) => STATE,
             _ => SERVER,
         };

@@ -1,6 +1,5 @@
 //! What was said before.
 
-use std::io::{self, Write as _};
 use std::path::PathBuf;
 
 use jiff::Timestamp;
@@ -10,7 +9,7 @@ use serde_json::json;
 use super::failure::Failure;
 use super::link::quietly;
 use super::options::HistoryOptions;
-use super::print::{filed, harmless, object, quoted, status};
+use super::print::{filed, harmless, object, quoted, said, status};
 use crate::daemon::message::{Account, Past, PastMark, Reply};
 use crate::daemon::unexpected;
 
@@ -63,7 +62,6 @@ fn print(texts: Vec<Past>, as_json: bool) -> Result<(), Failure> {
     if texts.is_empty() && !as_json {
         status("nothing is kept of this conversation");
     }
-    let mut out = io::stdout().lock();
     for past in texts {
         if as_json {
             object(&json!({
@@ -75,9 +73,9 @@ fn print(texts: Vec<Past>, as_json: bool) -> Result<(), Failure> {
         let who = past.from.as_deref().map_or_else(|| "you".to_owned(), harmless);
         let (when, mark, quote) = (when(past.at_ms), mark(past.mark), quoted(past.quote.as_ref()));
         let quote = format!("{quote}{}", filed(past.file.as_ref(), past.from.is_some()));
-        writeln!(out, "#{} {when}{mark} {who}{quote}: {}", past.place, harmless(&past.text.0))?;
+        said(&format!("#{} {when}{mark} {who}{quote}: ", past.place), &past.text.0)?;
     }
-    Ok(out.flush()?)
+    Ok(())
 }
 
 /// By the clock and in the zone of this machine.

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use zeroize::Zeroizing;
 
+use super::rows::{MARK, Rows};
 use crate::daemon::message::{File, Moving, Quote, Text};
 use crate::qr::Qr;
 
@@ -87,15 +88,21 @@ pub(super) fn text(text: &Text, as_json: bool) -> io::Result<()> {
             "again": text.again,
         }));
     }
-    let mut out = io::stdout().lock();
-    let (from, said) = (harmless(&text.from), harmless(&text.text.0));
+    let from = harmless(&text.from);
     let again = if text.again { " [perhaps shown before]" } else { "" };
     let quote = format!("{again}{}{}", quoted(text.quote.as_ref()), filed(text.file.as_ref(), true));
-    if text.group {
-        writeln!(out, "{from}@{}{quote}: {said}", harmless(&text.conversation))?;
-    } else {
-        writeln!(out, "{from}{quote}: {said}")?;
-    }
+    let group = if text.group { format!("@{}", harmless(&text.conversation)) } else { String::new() };
+    said(&format!("{from}{group}{quote}: "), &text.text.0)
+}
+
+/// Prints what somebody wrote, behind what is said of it, where no row of a terminal begins with any of it.
+///
+/// # Errors
+/// If standard output is closed.
+pub(super) fn said(head: &str, text: &str) -> io::Result<()> {
+    let rows = Zeroizing::new(Rows::of_output().of(head, text));
+    let mut out = io::stdout().lock();
+    writeln!(out, "{}", *rows)?;
     out.flush()
 }
 
@@ -176,7 +183,10 @@ pub(crate) fn harmless(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
-            '\n' => safe.push_str("\n  | "),
+            '\n' => {
+                safe.push('\n');
+                safe.push_str(MARK);
+            }
             other => safe.push(harmless_character(other)),
         }
     }

@@ -319,7 +319,9 @@ impl Desk {
         name: String,
         content: &Private,
     ) -> Result<Reply, Failure> {
-        let content = BASE64_NOPAD.decode(content.0.as_bytes()).unwrap_or_default();
+        let content = BASE64_NOPAD
+            .decode(content.0.trim_end_matches('=').as_bytes())
+            .map_err(|_| Failure::usage("the content of a file is base64, and this is not"))?;
         let parcel = Parcel::new(&name, content)
             .ok_or_else(|| Failure::usage("a file has 1 byte to 64 KiB, and a name of at most 255 bytes"))?;
         if self.history.files_sent() >= SENDING_MAX {

@@ -275,7 +275,7 @@ pub(super) fn left(client: &Client, messages: u64) -> (u64, u64) {
 
 /// Whether a lost connection may be somebody's intention, so that it is told also to one who comes later.
 pub(super) fn is_alarming(error: &ConnectError) -> bool {
-    !matches!(error, ConnectError::Unreachable(_) | ConnectError::Refused(_))
+    !matches!(error, ConnectError::Unreachable(_) | ConnectError::TooOften { .. } | ConnectError::Refused(_))
 }
 
 #[cfg(test)]

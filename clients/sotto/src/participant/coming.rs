@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use mpir::Engine;
 use sotto_protocol::client::{Client, Settings};
-use sotto_protocol::{Error, Round, Succession, UnixMillis};
+use sotto_protocol::{Error, Round, ServerParameters, Succession, UnixMillis};
 use sotto_session::{Session, engine};
+use sotto_wire::limits::UPLOAD_ROUNDS;
 use sotto_wire::{Failure, Refused};
 use tokio::time::{Instant, sleep};
 
@@ -89,7 +90,12 @@ impl Coming {
         let gate = gate(host, &self.client, (session.open(), asked)).map_err(ConnectError::Parameters)?;
         let started = Instant::now();
         let uploaded = upload(&session, &keys.public).await;
-        uploaded.map_err(|failure| ConnectError::of(failure, node.address.authority()))?;
+        uploaded.map_err(|failure| match failure {
+            Failure::Refused(Refused::Quota) => {
+                ConnectError::TooOften { seconds: until_counted_anew(self.client.server(), session.open()) }
+            }
+            failure => ConnectError::of(failure, node.address.authority()),
+        })?;
         let upload = Phase { bytes: keys.public.encoded.len() as u64, time: started.elapsed() };
         Ok(Come { session, engine, keys, gate, upload })
     }
@@ -104,6 +110,12 @@ fn save(disk: Option<&dyn Disk>, client: &Client) -> Result<(), ConnectError> {
 fn gate(host: &Arc<dyn Host>, client: &Client, joined: (Round, UnixMillis)) -> Result<Client, Error> {
     let settings = Settings { conversations: 1 };
     Client::new(client.name(), client.server().clone(), settings, joined, &mut rng(host))
+}
+
+/// Seconds until the server counts anew how often keys are brought, if rounds last as long as announced.
+fn until_counted_anew(server: &ServerParameters, open: Round) -> u64 {
+    let rounds = UPLOAD_ROUNDS - open.0 % UPLOAD_ROUNDS;
+    rounds.saturating_mul(server.round_ms.into()).div_ceil(1000)
 }
 
 /// The first upload of the keys. Many newcomers may want to make it at the same time, so a server that is busy is asked

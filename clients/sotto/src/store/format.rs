@@ -26,7 +26,7 @@ const MAGIC: &[u8; 11] = b"sotto state";
 const OPEN: u8 = 1;
 const CLOSED: u8 = 2;
 const DIGEST_BYTES: usize = 32;
-#[cfg(test)]
+#[cfg(any(test, feature = "fuzzing"))]
 pub(crate) const HEAD_BYTES: usize = MAGIC.len() + 1 + DIGEST_BYTES;
 
 /// What files begin with that are closed with a passphrase, as part of what their seal protects.

@@ -341,7 +341,7 @@ fn noise(chunks: u64) -> Vec<u8> {
 }
 
 /// Any bytes as the log of a key that everybody has.
-#[cfg(any(test, feature = "fuzzing"))]
+#[cfg(test)]
 pub(crate) fn read(path: &Path) -> io::Result<Vec<Zeroizing<Vec<u8>>>> {
     SealedLog::open(path, &[7; KEY_BYTES], b"test", true).map(|opened| opened.records)
 }

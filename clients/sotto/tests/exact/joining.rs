@@ -1,8 +1,9 @@
 //! What a malicious server offers to one who joins. The numbers are those of `attacks`.
 
 use mpir::{Engine, noop, sealpir};
+use sotto_wire::Refused;
 
-use crate::lies::Pretence;
+use crate::lies::{Call, Lie, Pretence};
 use crate::machine::Machine;
 use crate::stage::at;
 use crate::world::{World, parameters, quick};
@@ -51,4 +52,28 @@ fn row_17_closed_loop_is_offered_to_one_who_joins() {
 #[test]
 fn row_18_more_buckets_than_the_slot_has_time_for_are_offered_to_one_who_joins() {
     refused_at_join(&*sealpir(), [127, 0, 0, 1], Pretence::ManyBuckets, "buckets");
+}
+
+/// Whoever comes online again and again hears how long the server counts that, and not that a round is over.
+#[test]
+fn keys_that_are_brought_too_often_are_refused_in_words_that_say_how_long() {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let world = World::new(1, parameters(&*noop(), sotto_protocol::RoundMode::Deadline), 2);
+        world.server.plan(Lie::Refuse(Call::Upload, Refused::Quota), &(0..200), None);
+        // In a round of the second stretch of 64.
+        world.until(at(100, 0)).await;
+        let alice = world.client("Alice", 3);
+        let (wire, disk) = (world.wire(), crate::machine::Memory::new(world.began));
+        let tape = crate::machine::Tape::new(world.began);
+        let machine =
+            Machine::at(tape, wire.dial.clone(), world.rng("machine"), quick, [127, 0, 0, 1].into());
+        let refused = world.start_on(alice, machine, wire, disk).await.err().unwrap();
+        let sotto::ConnectError::TooOften { seconds } = refused else { panic!("{refused}") };
+        let rounds = seconds * 1000 / u64::from(world.server.parameters.round_ms);
+        assert!((27..=28).contains(&rounds), "{rounds}");
+        let told = "so often that the server takes no more keys of it for a minute; come again then";
+        assert!(refused.to_string().contains(told), "{refused}");
+    });
 }

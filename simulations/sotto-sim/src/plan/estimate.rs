@@ -128,7 +128,7 @@ pub(super) struct Need {
     pub(super) up: f64,
     #[serde(rename = "down_bytes_per_user_round")]
     pub(super) down: f64,
-    /// Of these uploads what is uploaded in one round of [`sottod::UPLOAD_ROUNDS`]: public keys.
+    /// Of these uploads what is uploaded in one round of [`sotto_wire::limits::UPLOAD_ROUNDS`]: public keys.
     #[serde(rename = "keys_bytes_per_set")]
     pub(super) keys: f64,
     /// Of these downloads what is downloaded in one round of [`AUDITED`]: a bucket, to check an answer.
@@ -155,7 +155,7 @@ impl Need {
         let (keys, check) = (engine.public_keys_bytes() as f64, round.check_bytes() as f64);
         // Whoever knows of several nodes is known at two of them.
         let held = f64::from(assumptions.nodes.min(2));
-        let (replaced, checked) = (1.0 / sottod::UPLOAD_ROUNDS as f64, 1.0 / AUDITED as f64);
+        let (replaced, checked) = (1.0 / sotto_wire::limits::UPLOAD_ROUNDS as f64, 1.0 / AUDITED as f64);
 
         let answer_ms = constants.client_round(&round).total();
         let transport_ms = constants.transport(up + down);

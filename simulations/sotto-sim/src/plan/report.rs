@@ -3,7 +3,7 @@
 use serde::Serialize;
 use sotto_protocol::audit::AUDITED;
 use sotto_protocol::deposit::BOX_BYTES;
-use sottod::UPLOAD_ROUNDS;
+use sotto_wire::limits::UPLOAD_ROUNDS;
 
 use super::estimate::{Assumptions, Between, Need};
 use super::largest::Bound;

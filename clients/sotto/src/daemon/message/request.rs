@@ -116,7 +116,7 @@ pub(crate) enum Account {
     SendFile {
         conversation: String,
         name: String,
-        /// In base64 without padding.
+        /// In base64, with its padding or without.
         content: Private,
     },
     /// Keep so many texts from now on; [`Reply::Keeps`].

@@ -3,7 +3,8 @@
 use ed25519_dalek::SigningKey;
 use proptest::prelude::{ProptestConfig, any, proptest};
 use sotto_protocol::{
-    Client, CodeKind, Deposit, KeyAgreement, Label, Manifest, Notice, Retrieval, Round, SealedBox, SignedManifest, Warning,
+    Client, CodeKind, Deposit, KeyAgreement, Label, Manifest, Notice, Retrieval, Round, SealedBox,
+    SignedManifest, Warning,
     deposit::{BOX_BYTES, LABEL_BYTES},
 };
 
