@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 
 use super::failure::Failure;
 use super::link::{online, quietly};
-use super::print::{object, status};
+use super::print::{object, span, status};
 use crate::daemon::message::{Account, Conversation, Private, Reply};
 use crate::daemon::parcel::FILE_BYTES_MAX;
 use crate::daemon::reply::Reference;
@@ -97,10 +97,10 @@ pub(crate) fn of_file(conversation: String, path: &Path) -> Result<Account, Fail
 /// How long it takes until a file has arrived.
 pub(crate) fn takes(contact: &str, sending: &Reply) -> String {
     let Reply::Sending { messages, rounds, seconds } = sending else { return unexpected().message };
-    let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
     format!(
-        "the file takes {messages} messages, one in each turn with {contact}: {rounds} rounds or more, {hours} h {minutes} min, while \
-         you are both online; texts go between its parts"
+        "the file takes {messages} messages, one in each turn with {contact}: {rounds} rounds or more, {}, while you are both \
+         online; texts go between its parts",
+        span(*seconds)
     )
 }
 
