@@ -52,6 +52,7 @@ mod registry;
 mod round;
 mod uniform;
 mod voce;
+mod voce_apart;
 mod voce_hint;
 
 pub use client::{MultiClient, MultiQuery};
@@ -60,10 +61,11 @@ pub use engine::{Contents, Engine, EngineClient, Pending, PreparedRound, PublicK
 pub use error::Error;
 pub use per_bucket::PerBucket;
 pub use reconstruct::reconstruct;
-pub use registry::{Engines, noop, sealpir, voce, voce_hint};
+pub use registry::{Engines, noop, sealpir, voce, voce_apart, voce_hint};
 pub use round::{Assurance, Form, Parts, Profile, RoundSpec, Sizes, Units};
 pub use uniform::indices;
 pub use voce::Voce;
+pub use voce_apart::VoceApart;
 pub use voce_hint::VoceHint;
 
 use pir_core::Scheme;

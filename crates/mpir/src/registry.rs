@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use pir_core::{NoOp, SealPir};
 
-use crate::{Engine, PerBucket, Voce, VoceHint};
+use crate::{Engine, PerBucket, Voce, VoceApart, VoceHint};
 
 /// The engines that a program knows. A server announces one of them by name; its clients need the same one.
 #[derive(Clone, Debug)]
 pub struct Engines(Vec<Arc<dyn Engine>>);
 
 impl Default for Engines {
-    /// SealPIR, both kinds of Voce, and the engine without privacy, which clients refuse but in tests.
+    /// SealPIR, the three kinds of Voce, and the engine without privacy, which clients refuse but in tests.
     fn default() -> Self {
-        Self(vec![sealpir(), voce(), voce_hint(), noop()])
+        Self(vec![sealpir(), voce(), voce_hint(), voce_apart(), noop()])
     }
 }
 
@@ -59,6 +59,12 @@ pub fn voce() -> Arc<dyn Engine> {
 #[must_use]
 pub fn voce_hint() -> Arc<dyn Engine> {
     Arc::new(VoceHint::default())
+}
+
+/// Voce with a hint and a secret for every bucket by itself.
+#[must_use]
+pub fn voce_apart() -> Arc<dyn Engine> {
+    Arc::new(VoceApart::default())
 }
 
 /// The engine without privacy, for tests.

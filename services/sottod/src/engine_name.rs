@@ -17,6 +17,8 @@ pub enum EngineName {
     Voce,
     /// As voce, with less work for the server, more bytes, and a public hint that everybody downloads.
     VoceHint,
+    /// As voce-hint, with a secret for every bucket: no answer depends on what another bucket was asked. More work and bytes.
+    VoceApart,
 }
 
 impl EngineName {
@@ -27,6 +29,7 @@ impl EngineName {
             Self::Sealpir => mpir::sealpir(),
             Self::Voce => mpir::voce(),
             Self::VoceHint => mpir::voce_hint(),
+            Self::VoceApart => mpir::voce_apart(),
         }
     }
 }
@@ -37,6 +40,7 @@ impl fmt::Display for EngineName {
             Self::Sealpir => "sealpir",
             Self::Voce => "voce",
             Self::VoceHint => "voce-hint",
+            Self::VoceApart => "voce-apart",
         })
     }
 }

@@ -24,6 +24,8 @@ pub(crate) enum EngineName {
     Voce,
     /// Voce with a hint: less work, more bytes.
     VoceHint,
+    /// The same with a secret for every bucket.
+    VoceApart,
     /// XPIR in two dimensions: selectors sent one by one.
     #[value(name = "xpir-2")]
     #[serde(rename = "xpir-2")]
@@ -83,6 +85,7 @@ impl EngineName {
             Self::Sealpir => Arc::new(PerBucket::<SealPir>::new()),
             Self::Voce => mpir::voce(),
             Self::VoceHint => mpir::voce_hint(),
+            Self::VoceApart => mpir::voce_apart(),
             Self::Xpir2 => Arc::new(PerBucket::<Xpir<2>>::new()),
             Self::Xpir3 => Arc::new(PerBucket::<Xpir<3>>::new()),
             Self::PaperT20 => Arc::new(PerBucket::<PaperSealPir<20>>::new()),
@@ -178,13 +181,13 @@ impl EngineName {
                     ..Arrangement::new(parameters.dimensions(), parameters.rows(), parameters.columns())
                 }
             }
-            Self::Voce | Self::VoceHint => {
+            Self::Voce | Self::VoceHint | Self::VoceApart => {
                 let ending = match self {
                     Self::Voce => voce::Ending::Selected,
                     _ => voce::Ending::Hint,
                 };
-                let shape =
-                    voce::Shape::announced(ending, round.form.buckets, elements, element_bytes, profile)?;
+                let buckets = if self == Self::VoceApart { 1 } else { round.form.buckets };
+                let shape = voce::Shape::announced(ending, buckets, elements, element_bytes, profile)?;
                 Arrangement::new(1, shape.rows(), shape.columns())
             }
             Self::Xpir2 => of_xpir(&Xpir::<2>::with_profile(elements, element_bytes, profile)?),

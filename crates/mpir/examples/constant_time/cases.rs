@@ -155,7 +155,7 @@ pub(crate) fn buckets() {
 
 /// The same by an engine that asks of a whole round at once, under a secret that is drawn for the request.
 pub(crate) fn voce() {
-    for engine in [mpir::voce(), mpir::voce_hint()] {
+    for engine in [mpir::voce(), mpir::voce_hint(), mpir::voce_apart()] {
         ask_and_read(&*engine);
     }
 }

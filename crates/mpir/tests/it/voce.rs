@@ -2,7 +2,7 @@
 
 use mpir::{
     Contents, Engine, EngineClient, Error, Form, PreparedRound, PublicKeys, Query, Request, RoundSpec, voce,
-    voce_hint,
+    voce_apart, voce_hint,
 };
 use std::sync::Arc;
 
@@ -82,7 +82,10 @@ fn everybody_reads_what_was_asked_for_and_answers_are_computed_again_byte_for_by
         [9, 1, 1, 7],
     ] {
         let [buckets, _, elements, _] = form;
-        for engine in [voce(), voce_hint()] {
+        let mut engines = vec![voce(), voce_hint()];
+        // Every bucket of it is prepared as one by itself, which takes as long as all of them take the others.
+        engines.extend((elements < 100).then(voce_apart));
+        for engine in engines {
             let mut scene = Scene::new(engine, form);
             let (prepared, again) = (scene.prepared(), scene.prepared());
             let sizes = prepared.sizes();
@@ -107,7 +110,8 @@ fn everybody_reads_what_was_asked_for_and_answers_are_computed_again_byte_for_by
                 for ((answer, query), (person, ..)) in whole.into_iter().zip(&tile).zip(&people) {
                     let answer = answer.unwrap();
                     let alone = again.answer(unit, &[*query]).remove(0).unwrap();
-                    let (keys, request) = (&person.encoded, query.request);
+                    let keys = &person.encoded;
+                    let request = sizes.request.part("a request", query.request, unit).unwrap();
                     let recomputed =
                         scene.engine.recompute(&scene.spec, unit, &content, keys, request).unwrap();
                     assert!(
@@ -168,6 +172,58 @@ fn a_malformed_request_spoils_no_other_and_a_malformed_answer_no_other_unit() {
     assert_eq!(recompute(units.count(), &content, &person.encoded, &bytes), Err(Error::Bucket));
     let read = pending.read(&prepared.hint()[1..], &answers);
     assert!(read.len() == 20 && read.iter().all(Result::is_err), "a hint of another size");
+}
+
+/// A server that answers one bucket by what it was asked of another, or mixes the two, finds nothing in common: there is
+/// no key under which both are asked, and what comes of it says nothing to the client either.
+#[test]
+fn with_a_secret_for_every_bucket_no_answer_depends_on_what_another_was_asked() {
+    let mut scene = Scene::new(voce_apart(), [3, 1, 30, 288]);
+    let prepared = scene.prepared();
+    let sizes = prepared.sizes();
+    assert_eq!((sizes.units.count(), sizes.request.bytes() % 3), (3, 0));
+    let keys_bytes = pir_core::voce::Shape::keys_bytes();
+    let part_bytes = sizes.request.bytes() / 3;
+    let mut person = scene.person();
+    let targets = vec![Some(4); 3];
+    let generator = || ChaCha20Rng::seed_from_u64(9);
+    let Request { bytes, pending } = person.half.ask(scene.spec.clone(), &targets, &mut generator()).unwrap();
+    assert!(matches!(person.half.ask(scene.spec.clone(), &targets, &mut generator()), Err(Error::Asked)));
+    let mut spec = scene.spec.clone();
+    spec.round += 1;
+    let next = person.half.ask(spec.clone(), &targets, &mut generator()).unwrap();
+    let cover = person.half.cover(scene.spec.clone(), &mut generator()).unwrap();
+    let of_all = [&bytes, &next.bytes, &cover.bytes];
+    let keys: Vec<&[u8]> =
+        of_all.iter().flat_map(|bytes| bytes.chunks(part_bytes).map(|part| &part[..keys_bytes])).collect();
+    for (at, one) in keys.iter().enumerate() {
+        for two in &keys[..at] {
+            let same = one.iter().zip(*two).filter(|(one, two)| one == two).count();
+            assert!(same < 200, "{same} bytes are the same");
+        }
+    }
+    let answer = |unit: usize, request: &[u8]| {
+        prepared.answer(unit, &[Query { keys: &person.keys, request }]).remove(0).unwrap()
+    };
+    // The first two parts change places, and the others are as they were.
+    let swapped =
+        [&bytes[part_bytes..2 * part_bytes], &bytes[..part_bytes], &bytes[2 * part_bytes..]].concat();
+    assert_eq!(answer(2, &swapped), answer(2, &bytes));
+    let answers = [answer(0, &swapped), answer(1, &bytes), answer(2, &bytes)].concat();
+    let read = pending.read(prepared.hint(), &answers);
+    assert_eq!(read.len(), 3);
+    for (bucket, element) in read.into_iter().enumerate() {
+        assert_eq!(element.is_ok_and(|element| element == scene.element(bucket, 4)), bucket > 0);
+    }
+    assert!(next.pending.serves(&spec) && !next.pending.serves(&scene.spec));
+    // Neither is a part of another request spoiled by one that is none, nor the other way round.
+    let wild = [&vec![0xff; part_bytes][..], &bytes[part_bytes..]].concat();
+    let tile = [&bytes[1..], &bytes, &wild].map(|request| Query { keys: &person.keys, request });
+    let first = prepared.answer(0, &tile);
+    assert!(first[0].is_err() && first[1].is_ok() && first[2].is_err());
+    let last = prepared.answer(2, &tile);
+    assert!(last[0].is_err() && last[1] == last[2] && last[1].is_ok());
+    assert!(prepared.answer(3, &tile).iter().all(|answer| *answer == Err(Error::Bucket)));
 }
 
 /// Whatever a client asks for, and however often the same generator begins anew, its requests have nothing in common.
@@ -247,7 +303,7 @@ fn without_a_hint_malformed_requests_and_keys_are_refused_and_spoil_no_other() {
 /// Nothing is begun with an arrangement that nobody would choose.
 #[test]
 fn a_server_that_announces_far_more_columns_than_it_needs_is_refused_before_any_work() {
-    for engine in [voce(), voce_hint()] {
+    for engine in [voce(), voce_hint(), voce_apart()] {
         let mut scene = Scene::new(engine, [2, 1, 600, 288]);
         let prepared = scene.prepared();
         let (mut person, targets) = (scene.person(), scene.targets());
