@@ -6,6 +6,7 @@
 
 pub mod audit;
 pub mod cli;
+mod columns;
 mod cost;
 mod daemon;
 mod device;

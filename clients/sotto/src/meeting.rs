@@ -49,14 +49,23 @@ fn check(server: &str, invitation: &str) -> String {
     check
 }
 
-/// Takes apart what [`join`] made, as a person copied it: blanks, line breaks and the case of letters do not matter. Without an
+/// What mail programs and people add: breaks, marks of what is quoted, brackets around it, and what cannot be seen.
+fn is_added(sign: char) -> bool {
+    sign.is_whitespace()
+        || matches!(
+            sign,
+            '>' | '<' | '‹' | '›' | '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}'
+        )
+}
+
+/// Takes apart what [`join`] made, as a person copied it: blanks, line breaks, what stands around it and the case of letters do not matter. Without an
 /// address, as invitations were before, it is for a server that both know.
 ///
 /// # Errors
 /// What is wrong with it, as wrong usage.
 pub(crate) fn split(text: &Private) -> Result<(Option<Address>, Invitation), Failure> {
     let mut copied = Zeroizing::new(String::with_capacity(text.0.len()));
-    copied.extend(text.0.split_whitespace());
+    copied.extend(text.0.chars().filter(|sign| !is_added(*sign)));
     copied.make_ascii_lowercase();
     match copied.rsplit_once('/') {
         None => Ok((None, parse(&Private(copied))?)),
@@ -82,7 +91,7 @@ pub(crate) fn split(text: &Private) -> Result<(Option<Address>, Invitation), Fai
 /// who sent it on, may have broken it into lines.
 pub(crate) fn lacks_some(text: &str) -> bool {
     let mut copied = Zeroizing::new(String::with_capacity(text.len()));
-    copied.extend(text.split_whitespace());
+    copied.extend(text.chars().filter(|sign| !is_added(*sign)));
     copied.make_ascii_lowercase();
     let (prefix, characters) = Invitation::FORM;
     let invitation = copied.rsplit('/').next().unwrap_or_default();
@@ -121,7 +130,9 @@ mod tests {
             let text = join(&address(hosts), &invitation).0;
             let upper = format!("  {}\r\n", text.to_ascii_uppercase());
             let (one, other) = text.split_at(100);
-            for copied in [text.to_string(), upper, format!("{one}\n  {other}")] {
+            let quoted = format!("> {one}\n> {other}\n>");
+            let broken = format!("<{one}\u{200b}{other}>");
+            for copied in [text.to_string(), upper, format!("{one}\n  {other}"), quoted, broken] {
                 let (server, again) = split(&Private::new(copied)).unwrap();
                 assert_eq!((server, again.to_string()), (Some(address(hosts)), invitation.to_string()));
             }

@@ -134,7 +134,7 @@ reasons! {
         NoCard = "no-card": "this is not a group card; one begins with sotto-group-1-",
         CardMistyped = "card-mistyped": "this group card is incomplete or has a typing error",
         CardElsewhere = "card-elsewhere": "this group card is for another server",
-        NoInvitation = "no-invitation": "this is not an invitation; one begins with sotto-invite-3-",
+        NoInvitation = "no-invitation": "this is not an invitation; one begins with sotto:// or sotto-invite-3-, and nothing stands before it",
         InvitationMistyped = "invitation-mistyped": "this invitation is incomplete or has a typing error",
         InvitationBefore = "invitation-before": "this invitation was made by an older version of sotto; ask for a new one, made by the present version",
         InvitationElsewhere = "invitation-elsewhere": "this invitation is for another server",

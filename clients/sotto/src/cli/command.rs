@@ -77,7 +77,7 @@ pub(super) enum Command {
     /// Go on with an account from a copy that 'sotto export' made
     ///
     /// Nothing that served before serves again: the account speaks and hears from the first round on that could not be used before
-    /// this moment, and open invitations are void. If the server has made its rounds shorter since, the copy is of no use. What was said since the copy was made is lost to it. The account must not be
+    /// this moment, and open invitations are void. If the server has made its rounds shorter since, that is later. What was said since the copy was made is lost to it. The account must not be
     /// in use anywhere else. Its state is closed with the passphrase of the copy.
     #[command(after_help = "Example:\n  sotto restore /media/stick/alice.sotto")]
     Restore {

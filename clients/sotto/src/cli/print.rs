@@ -100,9 +100,10 @@ pub(super) fn text(text: &Text, as_json: bool) -> io::Result<()> {
 /// # Errors
 /// If standard output is closed.
 pub(super) fn said(head: &str, text: &str) -> io::Result<()> {
-    let rows = Zeroizing::new(Rows::of_output().of(head, text));
+    let rows = Rows::of_output();
+    let line = Zeroizing::new(rows.of(head, text));
     let mut out = io::stdout().lock();
-    writeln!(out, "{}", *rows)?;
+    writeln!(out, "{}{}", rows.begun(), *line)?;
     out.flush()
 }
 
@@ -173,8 +174,9 @@ pub(super) fn completions(shell: clap_complete::Shell, command: &mut clap::Comma
 
 /// Tells the person something that is no result.
 pub(crate) fn status(line: &str) {
+    let rows = Rows::of_errors();
     // Without standard error there is nobody to tell.
-    let _ = writeln!(io::stderr(), "* {}", harmless(line));
+    let _ = writeln!(io::stderr(), "{}{}", rows.begun(), rows.of("* ", line));
 }
 
 /// A text that can only be read: further lines are marked, and characters that control a terminal or the direction of

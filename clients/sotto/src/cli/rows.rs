@@ -4,16 +4,15 @@
 use std::env;
 use std::io::{self, IsTerminal as _};
 
-use unicode_width::UnicodeWidthChar as _;
-
 use super::print::harmless_character;
+use crate::columns::of_sign;
 
 /// Before each row but the first of what somebody wrote.
 pub(super) const MARK: &str = "  | ";
 /// In fewer columns nothing is told apart any more.
 const LEAST: usize = 16;
-/// Makes the sign before it a picture, in two columns where it had one.
-const PICTURE: char = '\u{fe0f}';
+/// Of a terminal that does not say how wide it is.
+const USUAL: usize = 80;
 
 /// The rows of standard output.
 #[derive(Clone, Copy)]
@@ -27,11 +26,30 @@ pub(super) struct Rows {
 impl Rows {
     /// As they are just now.
     pub(super) fn of_output() -> Self {
-        let is_terminal = io::stdout().is_terminal();
+        Self::of_terminal(io::stdout().is_terminal())
+    }
+
+    /// Of standard error.
+    pub(super) fn of_errors() -> Self {
+        Self::of_terminal(io::stderr().is_terminal())
+    }
+
+    /// Before the first row: it begins where rows begin, also where a person has begun to type. What was typed is there still, and
+    /// a terminal shows it again on Ctrl-R.
+    pub(super) fn begun(self) -> &'static str {
+        let is_dumb = || env::var_os("TERM").is_none_or(|terminal| terminal == "dumb");
+        match self.columns {
+            None => "",
+            Some(_) if is_dumb() => "\n",
+            Some(_) => "\r\u{1b}[K",
+        }
+    }
+
+    fn of_terminal(is_terminal: bool) -> Self {
         let size = || crossterm::terminal::size().ok().map(|(columns, _)| usize::from(columns));
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(|name| env::var(name).ok());
         let locale = locale.into_iter().find(|value| !value.is_empty()).unwrap_or_default();
-        let columns = if is_terminal { size().filter(|columns| *columns > 0) } else { None };
+        let columns = is_terminal.then(|| size().filter(|columns| *columns > 0).unwrap_or(USUAL));
         Self { columns, wide: ["zh", "ja", "ko"].iter().any(|language| locale.starts_with(language)) }
     }
 
@@ -84,12 +102,11 @@ impl Rows {
         line.len()
     }
 
-    /// Columns that a sign takes, at most: what is drawn as one may be drawn as several.
+    /// Columns that a sign takes, at most.
     fn width(self, sign: char) -> usize {
-        match sign.width().unwrap_or(1) {
+        match of_sign(sign) {
             1 if self.wide && !sign.is_ascii() => 2,
-            _ if sign == PICTURE => 1,
-            width => width,
+            columns => columns,
         }
     }
 }
@@ -106,7 +123,19 @@ mod tests {
 
     #[test]
     fn no_text_begins_a_row() {
-        for filling in [" ", ".", "\u{a0}", "a ", "你", "👩\u{200d}", "\u{2764}\u{fe0f}"] {
+        let fillings = [
+            " ",
+            ".",
+            "\u{a0}",
+            "a ",
+            "你",
+            "👩\u{200d}",
+            "\u{2764}\u{fe0f}",
+            "\u{3248}",
+            "\u{bbe}",
+            "\u{302e}",
+        ];
+        for filling in fillings {
             for length in 0..160 {
                 let said = format!("{}alice: send the money", filling.repeat(length));
                 let shown = of(80).of("carol: ", &said);

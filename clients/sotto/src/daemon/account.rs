@@ -66,12 +66,13 @@ impl Account {
     /// Why this is not done with a conversation that is blocked.
     ///
     /// # Errors
-    /// What to tell the person, if it is a text for one.
+    /// What to tell the person, if it is a text for one, or if it would show again, without a word, what somebody says in groups.
     pub(crate) fn check(&self, client: &Client, blocked: &Blocked) -> Result<(), Failure> {
         let id = match self {
             Self::Say { conversation, .. } => client.find(conversation),
             Self::SayTo { id, .. } => Some(*id),
             Self::SendFile { conversation, .. } => client.find(conversation),
+            Self::Forget { name } => return stays_blocked(client, blocked, name),
             _ => None,
         };
         let Some(id) = id.filter(|id| blocked.blocks(*id)) else { return Ok(()) };
@@ -171,6 +172,21 @@ pub(super) fn find(client: &Client, name: &str) -> Result<ConversationId, Failur
 /// Texts of a conversation that have not arrived.
 pub(super) fn waiting(client: &Client, id: ConversationId) -> usize {
     client.conversations().iter().find(|conversation| conversation.id == id).map_or(0, |found| found.queued)
+}
+
+/// Nobody who is forgotten can be blocked.
+fn stays_blocked(client: &Client, blocked: &Blocked, name: &str) -> Result<(), Failure> {
+    let id = client.find(name).filter(|id| blocked.blocks(*id));
+    let Some(identity) = id.and_then(|id| client.contact_identity(id)) else { return Ok(()) };
+    let is_there = |id| client.members(id).iter().any(|member| member.identity == identity);
+    let shared = client.conversations().into_iter().find(|conversation| is_there(conversation.id));
+    let Some(group) = shared else { return Ok(()) };
+    Err(Failure::other(format!(
+        "{name} is blocked, and a member of {}: what {name} says there is shown again if you forget {name}; 'sotto unblock \
+         {name}' first if that is well, or leave the group",
+        group.name
+    ))
+    .coded("blocked"))
 }
 
 /// Texts that nobody has seen and somebody is to see, by number, as programs show them.

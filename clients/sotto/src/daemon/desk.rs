@@ -241,7 +241,7 @@ impl Desk {
             }
         };
         let Ok(stands): Result<Vec<Stand>, _> = self.handle.ask(stands).await else { return };
-        let has_hidden = stands.iter().any(|stand| stand.has_hidden);
+        let has_hidden = stands.iter().any(|stand| !stand.hidden.is_empty());
         let history = Arc::clone(&self.history);
         let written = spawn_blocking(move || {
             let now = Some(now());

@@ -19,9 +19,9 @@ use crate::{Address, StoreError};
 pub(crate) fn look(directory: &Path, account: Account, mut client: Client) -> Result<Reply, Failure> {
     let (history, problem) = History::look(directory, client.account_seed());
     let blocked = history.blocked();
-    drop_hidden(&mut client, &blocked);
     // Only in memory, which does not fail.
     let _ = history.settle_all(&Stand::all(&client, &blocked), None);
+    drop_hidden(&mut client, &blocked);
     if account.is_of_history() {
         problem.iter().for_each(|problem| status(problem));
         return account.asked(&client)?.answer(&history);
@@ -46,12 +46,13 @@ pub(crate) fn perform(
             Ok(taken) => taken.iter().for_each(|number| client.drop_unshown(*number)),
             Err(error) => status(&format!("warning: {}", history.unwritten(&error))),
         };
-    drop_hidden(client, &history.blocked());
     // What is seen goes from the state, and stands in the history before.
     settle(client, None);
+    drop_hidden(client, &history.blocked());
     if account.is_of_history() {
         return account.asked(client)?.answer(&history);
     }
+    account.check(client, &history.blocked())?;
     let reply = account.perform(client, server)?;
     save(client)?;
     settle(client, Some(now()));

@@ -6,8 +6,10 @@ mod palette;
 mod talk;
 
 use ratatui::Frame;
+use ratatui::buffer::CellDiffOption;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::{Modifier, Style};
+use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::layout::{Layout, prompt};
 use super::model::{Model, Page, View};
@@ -54,8 +56,23 @@ fn line(frame: &mut Frame<'_>, area: Rect, text: &str, style: Style) {
     if area.height == 0 || area.width == 0 {
         return;
     }
-    let text = cut(text, usize::from(area.width));
-    frame.buffer_mut().set_stringn(area.x, area.y, text, usize::from(area.width), style);
+    let buffer = frame.buffer_mut();
+    let mut x = area.x;
+    for sign in cut(text, usize::from(area.width)).graphemes(true) {
+        let wide = u16::try_from(columns(sign)).unwrap_or(u16::MAX);
+        // Alone, a mark on the letter before it has none.
+        if wide == 0 {
+            continue;
+        }
+        let Some(end) = x.checked_add(wide).filter(|end| *end <= area.right()) else { return };
+        buffer[(x, area.y)].set_symbol(sign).set_style(style);
+        for beside in x + 1..end {
+            // What is drawn behind it is put in its place, however wide the terminal takes this sign for.
+            buffer[(beside, area.y)].reset();
+            buffer[(beside, area.y)].set_style(style).set_diff_option(CellDiffOption::Skip);
+        }
+        x = end;
+    }
 }
 
 /// The same over the whole width.

@@ -1,18 +1,13 @@
 //! Texts in rows. What is shown passes here, and with it the filter of characters that may not be shown.
 
 use unicode_segmentation::UnicodeSegmentation as _;
-use unicode_width::UnicodeWidthStr as _;
 
 use crate::cli::print::harmless_character;
+pub(super) use crate::columns::columns;
 
 /// Longest sign that is drawn, in bytes: more marks on one letter would be drawn over other lines.
 const SIGN_MAX: usize = 48;
 const REPLACED: &str = "\u{fffd}";
-
-/// Columns that a sign takes.
-pub(super) fn columns(sign: &str) -> usize {
-    sign.width()
-}
 
 /// A text as it may be shown: lines stay lines.
 pub(super) fn shown(text: &str) -> String {
@@ -63,7 +58,7 @@ fn wrap_line(line: &str, width: usize, rows: &mut Vec<String>) {
     // Where the row can be broken, in bytes, behind a space.
     let mut space = None;
     for sign in line.graphemes(true) {
-        let sign = if sign.len() > SIGN_MAX { REPLACED } else { sign };
+        let sign = if sign.len() > SIGN_MAX || columns(sign) > width { REPLACED } else { sign };
         let wide = columns(sign);
         if taken + wide > width {
             if sign == " " {

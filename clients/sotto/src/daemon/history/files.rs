@@ -59,56 +59,73 @@ impl History {
     /// Keeps the parts of files that came, and puts those that are whole where the person finds them. Gives the numbers of the
     /// texts that the state needs no more.
     pub(super) fn take_files(&self, kept: &mut Kept, stand: &Stand) -> io::Result<Vec<u64>> {
-        let mut taken = Vec::new();
-        let (mut pieces, mut came) = (Vec::new(), BTreeSet::new());
-        for text in &stand.unshown {
-            let Some(Part { file, number, parts, says: Says::Content(content) }) = parcel::read(&text.text)
-            else {
-                continue;
-            };
-            taken.push(text.number);
-            if !kept.has_piece(text, &file, number) {
-                let (id, from) = (stand.id, text.from.clone());
-                came.insert((from.clone(), file.clone()));
-                pieces.push(Record::Piece(Piece { id, from, file, number, parts, content }));
-            }
-        }
-        if taken.is_empty() && !stand.unshown.iter().any(|text| parcel::read(&text.text).is_some()) {
-            return Ok(taken);
-        }
-        let written = self.commit(kept, pieces);
-        for coming in kept.pieces.iter_mut().filter(|coming| coming.id == stand.id) {
-            coming.is_alive |= came.contains(&(coming.from.clone(), coming.file.clone()));
-        }
-        written?;
-        if matches!(kept.file, Kind::Looked | Kind::Unreadable) {
-            return Ok(Vec::new());
-        }
-        // The last one of each file alone: whoever sends many costs one look.
+        let parts: Vec<(&Unshown, Part)> =
+            stand.unshown.iter().filter_map(|text| Some((text, parcel::read(&text.text)?))).collect();
+        // The last end of each file alone: whoever sends many costs one look.
         let mut ends = BTreeMap::new();
-        for text in &stand.unshown {
-            if let Some(Part { file, says: Says::End { size, name }, .. }) = parcel::read(&text.text) {
-                ends.insert((text.from.clone(), file), (size, name));
+        for (place, (text, part)) in parts.iter().enumerate() {
+            if matches!(part.says, Says::End { .. }) {
+                ends.insert((text.from.clone(), part.file.clone()), place);
             }
         }
-        let mut saved = Vec::new();
-        for ((from, file), (size, name)) in ends {
-            let id = stand.id;
-            if kept.is_saved(id, &from, &file) {
-                continue;
-            }
-            let Some(coming) = kept.pieces.iter_mut().find(|coming| coming.is(id, &from, &file)) else {
-                continue;
-            };
-            coming.is_alive = false;
-            let whole = Parcel::of(&file, size, &name, coming.parts.values().cloned());
-            if let Some(parcel) = whole {
-                let path = save(self.home(), &parcel)?.display().to_string();
-                saved.push(Record::Saved { id, from, file, path });
+        let ends: BTreeSet<usize> = ends.into_values().collect();
+        let (mut taken, mut pieces) = (Vec::new(), Vec::new());
+        // In the order in which they came: a file that is whole is put away before parts of another one want its room.
+        for (place, (text, part)) in parts.into_iter().enumerate() {
+            let Part { file, number, parts, says } = part;
+            let (id, from) = (stand.id, text.from.clone());
+            match says {
+                Says::Content(content) => {
+                    taken.push(text.number);
+                    if !kept.has_piece(text, &file, number) {
+                        pieces.push(Piece { id, from, file, number, parts, content });
+                    }
+                }
+                Says::End { size, name } if ends.contains(&place) => {
+                    self.keep_pieces(kept, core::mem::take(&mut pieces))?;
+                    self.end_file(kept, (id, from, file), size, &name)?;
+                }
+                Says::End { .. } => {}
             }
         }
-        self.commit(kept, saved)?;
-        Ok(taken)
+        self.keep_pieces(kept, pieces)?;
+        // What cannot be kept stays in the state.
+        Ok(if matches!(kept.file, Kind::Looked | Kind::Unreadable) { Vec::new() } else { taken })
+    }
+
+    fn keep_pieces(&self, kept: &mut Kept, pieces: Vec<Piece>) -> io::Result<()> {
+        if pieces.is_empty() {
+            return Ok(());
+        }
+        let came: BTreeSet<_> =
+            pieces.iter().map(|piece| (piece.id, piece.from.clone(), piece.file.clone())).collect();
+        let written = self.commit(kept, pieces.into_iter().map(Record::Piece).collect());
+        for coming in &mut kept.pieces {
+            coming.is_alive |= came.contains(&(coming.id, coming.from.clone(), coming.file.clone()));
+        }
+        written
+    }
+
+    /// Puts a file of which the end came where the person finds it, if all of it came.
+    fn end_file(
+        &self,
+        kept: &mut Kept,
+        (id, from, file): (ConversationId, String, String),
+        size: u32,
+        name: &str,
+    ) -> io::Result<()> {
+        if matches!(kept.file, Kind::Looked | Kind::Unreadable) || kept.is_saved(id, &from, &file) {
+            return Ok(());
+        }
+        let Some(coming) = kept.pieces.iter_mut().find(|coming| coming.is(id, &from, &file)) else {
+            return Ok(());
+        };
+        coming.is_alive = false;
+        let Some(parcel) = Parcel::of(&file, size, name, coming.parts.values().cloned()) else {
+            return Ok(());
+        };
+        let path = save(self.home(), &parcel)?.display().to_string();
+        self.commit(kept, vec![Record::Saved { id, from, file, path }])
     }
 
     /// Takes a file that is to be sent.

@@ -20,8 +20,8 @@ pub(crate) struct Stand {
     pub(super) unshown: Vec<Unshown>,
     /// Who is in it.
     pub(super) roster: Roster,
-    /// Whether there are others, which nobody is to see.
-    pub(crate) has_hidden: bool,
+    /// Others, which nobody is to see.
+    pub(crate) hidden: Vec<Unshown>,
 }
 
 impl Stand {
@@ -29,10 +29,9 @@ impl Stand {
     pub(crate) fn of(client: &Client, id: ConversationId, blocked: &Blocked) -> Option<Self> {
         let outgoing = client.outgoing_texts(id).ok()?;
         let unshown = client.unshown().filter(|text| text.conversation == id);
-        let (hidden, unshown): (Vec<_>, Vec<_>) = unshown.partition(|text| blocked.hides_text(client, text));
-        let unshown = unshown.into_iter().cloned().collect();
+        let (hidden, unshown) = unshown.cloned().partition(|text| blocked.hides_text(client, text));
         let roster = Roster::of(client, id);
-        Some(Self { id, outgoing, unshown, roster, has_hidden: !hidden.is_empty() })
+        Some(Self { id, outgoing, unshown, roster, hidden })
     }
 
     /// Of all conversations.
@@ -43,7 +42,7 @@ impl Stand {
     /// Of one where nothing waits any more, and these came.
     pub(crate) fn with(id: ConversationId, unshown: Vec<Unshown>) -> Self {
         let outgoing = Outgoing { arrived: 0, waiting: Vec::new() };
-        Self { id, outgoing, unshown, roster: Roster::default(), has_hidden: false }
+        Self { id, outgoing, unshown, roster: Roster::default(), hidden: Vec::new() }
     }
 
     pub(super) fn id(&self) -> ConversationId {
@@ -64,6 +63,7 @@ impl History {
     /// If it could not be written; it is known all the same, and is written with what comes next.
     pub(crate) fn settle(&self, stand: &Stand, now: Option<UnixMillis>) -> io::Result<Vec<u64>> {
         let mut kept = self.kept();
+        self.forget_hidden(&mut kept, stand)?;
         // One that cannot be put anywhere keeps no text out of the history.
         let taken = self.take_files(&mut kept, stand);
         if kept.keep == 0 {
@@ -74,6 +74,16 @@ impl History {
         records.extend(kept.came(stand, at_ms));
         self.commit(&mut kept, records)?;
         taken
+    }
+
+    /// What somebody wrote who was blocked before anybody saw it is not to be seen here, either.
+    fn forget_hidden(&self, kept: &mut Kept, stand: &Stand) -> io::Result<()> {
+        let hidden: BTreeSet<u64> = stand.hidden.iter().filter_map(|text| kept.place_of(text)).collect();
+        if hidden.is_empty() {
+            return Ok(());
+        }
+        kept.retain(|past| !hidden.contains(&past.place));
+        self.write_anew(kept)
     }
 
     /// The same of all conversations there are, and forgets the others.

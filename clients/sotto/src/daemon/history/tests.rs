@@ -395,6 +395,52 @@ fn files_that_never_end_take_no_more_room() {
     assert!(!home.path().join("received").exists());
 }
 
+/// All of them come at once, as when the receiver's machine has slept.
+#[test]
+fn many_short_files_that_come_at_the_same_time_are_all_there() {
+    let home = tempfile::tempdir().unwrap();
+    let (history, mut state, mut number) = (open(home.path()), State::default(), 0);
+    for file in 0..9_u8 {
+        let parcel = Parcel::new(&format!("{file}.txt"), vec![file; 12 + 100 * usize::from(file)]).unwrap();
+        for part in 0..=parcel.parts() {
+            number += 1;
+            state.hears(BOB, number, &parcel.text(part));
+        }
+        // Repeated by whoever sends many.
+        number += 1;
+        state.hears(BOB, number, &parcel.text(parcel.parts()));
+    }
+    let taken = history.settle(&state.stand(BOB), None).unwrap();
+    state.unshown.retain(|text| !taken.contains(&text.number));
+    let kept = page(&history, BOB, &state);
+    let whole = kept.iter().filter(|past| past.file.as_ref().is_some_and(|file| file.path.is_some()));
+    assert_eq!((kept.len(), whole.count()), (18, 18));
+    assert_eq!(fs::read_dir(home.path().join("received")).unwrap().count(), 9);
+}
+
+/// What somebody is blocked for before it was seen is gone, from the history, too, also after a restart.
+#[test]
+fn what_nobody_saw_of_somebody_who_is_blocked_leaves_the_history() {
+    for restarts in [false, true] {
+        let home = tempfile::tempdir().unwrap();
+        let (mut history, mut state) = (open(home.path()), State::default());
+        state.hears(BOB, 1, "seen");
+        history.settle(&state.stand(BOB), None).unwrap();
+        state.unshown.clear();
+        state.hears(BOB, 2, "not seen");
+        history.settle(&state.stand(BOB), None).unwrap();
+        assert_eq!(shown(&history, &state).len(), 2);
+        if restarts {
+            history = open(home.path());
+        }
+        history.set_blocked(BOB, true).unwrap();
+        let hidden = core::mem::take(&mut state.unshown);
+        history.settle(&Stand { hidden, ..state.stand(BOB) }, None).unwrap();
+        assert_eq!(shown(&history, &state), [("seen".to_owned(), PastMark::Read)]);
+        assert_eq!(shown(&open(home.path()), &state), [("seen".to_owned(), PastMark::Read)]);
+    }
+}
+
 /// Of a file that is sent every part is handed in once, a few at a time, wherever the process dies.
 #[test]
 fn parts_are_handed_in_once_wherever_the_process_dies() {
