@@ -97,7 +97,7 @@ impl Two {
     /// Past the handshake, where nothing of a renewal has been read.
     fn met() -> Self {
         let mut two = Self::new();
-        let renews = |pair: &Pair| matches!(pair.stage, Stage::Renewing(_));
+        let renews = |pair: &Pair| matches!(pair.stage, Stage::Offering(..) | Stage::Renewing(_));
         while !two.pairs.iter().all(renews) {
             two.step([true; 2], [true, !renews(&two.pairs[1])]);
         }
@@ -266,7 +266,7 @@ fn attack_an_offer_or_an_answer_that_is_none_changes_nothing() {
         assert!(matches!(&events[..], [Event::Delivered { whole, .. }] if whole.content.is_none()));
         assert_eq!(postcard::to_allocvec(&two.pairs[1].stage).unwrap(), stored);
     }
-    let Stage::Renewing(Renewal::Offered(offered, since)) =
+    let Stage::Offering(_, Renewal::Offered(offered, since)) =
         Two::met().pairs.into_iter().next().unwrap().stage
     else {
         panic!("alice offers")
