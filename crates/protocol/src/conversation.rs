@@ -75,12 +75,16 @@ impl Talk {
 impl Conversation {
     /// Uses up the sending keys of a round, and says which boxes to look for if these units are polled.
     ///
-    /// With m boxes, unit number u of the conversation stands for box u mod m.
+    /// With m boxes, unit number u of the conversation stands for box u mod m. One that is spare is among them only in rounds in
+    /// which there is a unit for each.
     pub(crate) fn open_round(&mut self, turn: &Turn, polled: &[u16]) -> (Option<Deposit>, Vec<Listening>) {
-        let (deposit, listening) = match &mut self.talk {
+        let (deposit, mut listening) = match &mut self.talk {
             Talk::Pair(pair) => pair.open_round(turn),
             Talk::Group(group) => group.open_round(turn),
         };
+        if self.units.iter().filter(|unit| polled.contains(unit)).count() < listening.len() {
+            listening.retain(|listening| !listening.spare);
+        }
         let boxes = listening.len();
         let serves = |number: usize| {
             let own = self.units.iter().enumerate().filter(|(unit, _)| unit % boxes == number);

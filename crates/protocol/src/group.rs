@@ -374,7 +374,7 @@ impl Group {
                 (change.listens(member, turn.round) && peer.present).then_some((change.epoch, key))
             });
             if let Some((epoch, key)) = changed.or(present) {
-                listening.push(Listening { epoch, member, key: key.opening(0) });
+                listening.push(Listening::to(epoch, member, key.opening(0)));
             }
         }
         if let Some(change) = &mut self.change {

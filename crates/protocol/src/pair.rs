@@ -410,12 +410,15 @@ impl Pair {
         {
             if self.inviter {
                 let key = key.opening(0);
+                // Once the peer was heard, this is for somebody else alone.
+                let spare = handshake.confirmed;
                 if turn.slot.is_some() {
-                    listening.push(Listening { epoch: REQUESTS + KNOCK, member: 0, key: key.again() });
+                    let key = key.again();
+                    listening.push(Listening { spare, ..Listening::to(REQUESTS + KNOCK, 0, key) });
                 }
                 // In the slot of a peer who is known nobody else's request comes to lie.
                 if turn.slot.is_none() || handshake.waiting.is_some() {
-                    listening.push(Listening { epoch: REQUESTS, member: 0, key });
+                    listening.push(Listening { spare, ..Listening::to(REQUESTS, 0, key) });
                 }
             } else if turn.mine && says == Says::Request {
                 deposit = hello(turn, &handshake.request, key.sealing(0));
@@ -426,9 +429,9 @@ impl Pair {
             if let Some(key) = chains.receive.take(turn.round) {
                 let key = key.opening(0);
                 if expects_knock && !self.inviter {
-                    listening.push(Listening { epoch: TALK + KNOCK, member: 0, key: key.again() });
+                    listening.push(Listening::to(TALK + KNOCK, 0, key.again()));
                 }
-                listening.push(Listening { epoch: TALK, member: 0, key });
+                listening.push(Listening::to(TALK, 0, key));
             }
             speaks = chains.send.take(turn.round);
         }
@@ -436,7 +439,7 @@ impl Pair {
             && let Some((next, speaks_next)) = renewal.chains()
         {
             if let Some(key) = next.receive.take(turn.round) {
-                listening.push(Listening { epoch: NEXT, member: 0, key: key.opening(0) });
+                listening.push(Listening::to(NEXT, 0, key.opening(0)));
             }
             let key = next.send.take(turn.round);
             // One that is still to be stepped on says nothing yet, and the other listens under both.

@@ -22,6 +22,14 @@ pub(crate) struct Listening {
     pub(crate) epoch: u32,
     pub(crate) member: u8,
     pub(crate) key: OpeningKey,
+    /// Whether it gives way where it would have another box looked for more seldom.
+    pub(crate) spare: bool,
+}
+
+impl Listening {
+    pub(crate) fn to(epoch: u32, member: u8, key: OpeningKey) -> Self {
+        Self { epoch, member, key, spare: false }
+    }
 }
 
 /// What came of a message.
