@@ -63,9 +63,10 @@ impl History {
     /// If it could not be written; it is known all the same, and is written with what comes next.
     pub(crate) fn settle(&self, stand: &Stand, now: Option<UnixMillis>) -> io::Result<Vec<u64>> {
         let mut kept = self.kept();
-        self.forget_hidden(&mut kept, stand)?;
-        // One that cannot be put anywhere keeps no text out of the history.
+        // Neither what cannot be forgotten on the disk nor a file that cannot be put anywhere keeps a text out of the history.
+        let forgotten = self.forget_hidden(&mut kept, stand);
         let taken = self.take_files(&mut kept, stand);
+        let taken = forgotten.and(taken);
         if kept.keep == 0 {
             return taken;
         }
