@@ -19,6 +19,7 @@ pub(crate) mod message;
 pub(crate) mod news;
 mod notes;
 pub(crate) mod parcel;
+mod pauses;
 pub(crate) mod quiet;
 pub(crate) mod received;
 pub(crate) mod reply;
@@ -159,8 +160,10 @@ pub(crate) async fn run(directory: &Path, options: Options) -> Result<(), Failur
         desk.feed().await;
         // What was told and could not be written down any more.
         let mut untold = Vec::new();
+        let mut beat = pauses::beats();
         let stayed = loop {
             tokio::select! {
+                _ = beat.tick() => desk.beat(),
                 () = &mut ended => break Departure::Left,
                 () = desk.stopped() => break Departure::Left,
                 () = until(leaves) => break Departure::Left,
@@ -240,9 +243,10 @@ async fn leave(
     desk.leaving();
     let mut insisted = pin!(signals::ended(detached));
     let mut finished = pin!(desk.handle().finish());
-    let mut open = true;
+    let (mut open, mut beat) = (true, pauses::beats());
     let client = loop {
         tokio::select! {
+            _ = beat.tick() => desk.beat(),
             client = &mut finished => break client,
             () = &mut insisted => break desk.handle().stop().await,
             event = events.recv(), if open => match event {

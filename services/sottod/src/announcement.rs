@@ -146,6 +146,7 @@ pub(crate) fn take_up(
         known => {
             key()?;
             let secret = load_or_create(directory, SEED_KEY)?;
+            tracing::info!("seeds of rounds are being made, which takes some seconds");
             let tree = grown(&secret, known, first, segments)?;
             seeds::store(&path, &tree)?;
             tracing::info!(

@@ -163,6 +163,11 @@ impl EngineName {
         Ok(RoundSpec { seed: [0; 32], round: 0, form, profile })
     }
 
+    /// Whether it is one of Voce's, which pack what they answer.
+    pub(crate) fn packs(self) -> bool {
+        matches!(self, Self::Voce | Self::VoceHint | Self::VoceApart)
+    }
+
     /// A round of one database, arranged as one of many buckets is.
     pub(crate) fn bucket(self, elements: usize, element_bytes: usize) -> Result<RoundSpec, Error> {
         let form = |buckets| Form { buckets, elements, element_bytes };

@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
     /// Messages that each of them retrieves per round (k).
     #[arg(long, default_value_t = 16)]
     retrieve: usize,
-    /// The engine: `sealpir`, `voce` or `voce-hint` [default: that of the constants, or sealpir].
+    /// The engine: `sealpir`, `voce`, `voce-hint` or `voce-apart` [default: that of the constants, or sealpir].
     #[arg(long, value_enum)]
     engine: Option<EngineName>,
     /// How clients find messages.
@@ -83,8 +83,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         ensure!(value.is_none_or(|value| value.is_finite() && value > 0.0), "{name} must be above 0");
     }
     if let Some(engine) = arguments.engine {
-        let planned = matches!(engine, EngineName::Sealpir | EngineName::Voce | EngineName::VoceHint);
-        ensure!(planned, "no server runs this engine");
+        ensure!(engine == EngineName::Sealpir || engine.packs(), "no server runs this engine");
     }
     if let Some(users) = arguments.users {
         ensure!(arguments.round.is_some() || arguments.cores.is_some(), "give --round, --cores, or both");

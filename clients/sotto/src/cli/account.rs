@@ -12,7 +12,7 @@ use sotto_wire::{Info, Malformed, Refused, Token};
 use super::failure::Failure;
 use super::input::read_secret;
 use super::link::Link;
-use super::options::{InitOptions, Newcomer};
+use super::options::{CONVERSATIONS, InitOptions, Newcomer};
 use super::state;
 use crate::daemon::{history, news};
 use crate::device::attached;
@@ -106,18 +106,20 @@ pub(super) async fn ensure(
     let Newcomer { name, conversations } = newcomer;
     if attached::is_there(&directory) {
         // The account is where the participant is.
-        return match (server, name) {
-            (_, Some(_)) => {
-                Err(Failure::usage("this is a paired device, which makes no account; leave --name away"))
-            }
-            _ => Ok(()),
-        };
+        if name.is_some() || conversations.is_some() {
+            let problem =
+                "this is a paired device, which makes no account; leave --name and --conversations away";
+            return Err(Failure::usage(problem));
+        }
+        return Ok(());
     }
     if Store::is_there(&directory) && !Store::is_joining(&directory) {
         // Whoever is online does not need the passphrase for this, and is refused what is for another server.
         let asks_nobody = !Store::is_closed(&directory)? || Link::reach(&directory).await?.is_none();
-        return if asks_nobody { is_ours(&directory, server.as_ref(), name.as_deref()) } else { Ok(()) };
+        let newcomer = Newcomer { name, conversations };
+        return if asks_nobody { is_ours(&directory, server.as_ref(), &newcomer) } else { Ok(()) };
     }
+    let conversations = conversations.unwrap_or(CONVERSATIONS);
     match (server, name) {
         (Some(server), Some(name)) => init(home, InitOptions { server, name, conversations }).await,
         (Some(server), None) => {
@@ -138,16 +140,23 @@ pub(super) async fn ensure(
 }
 
 /// Whether the account is the one that would be made otherwise.
-fn is_ours(directory: &Path, server: Option<&Address>, name: Option<&str>) -> Result<(), Failure> {
-    if server.is_none() && name.is_none() {
+fn is_ours(directory: &Path, server: Option<&Address>, newcomer: &Newcomer) -> Result<(), Failure> {
+    let Newcomer { name, conversations } = newcomer;
+    if server.is_none() && name.is_none() && conversations.is_none() {
         return Ok(());
     }
     let (address, snapshot) = state::read(directory)?;
     let client = state::restore(directory, &snapshot)?;
-    if let Some(name) = name.filter(|name| *name != client.name()) {
+    if let Some(name) = name.as_deref().filter(|name| *name != client.name()) {
         let own = client.name();
         return Err(Failure::usage(format!(
             "this is the account of {own}, not of {name}; leave --name away, or name another directory with --home"
+        )));
+    }
+    let room = client.settings().conversations;
+    if conversations.is_some_and(|conversations| conversations != room) {
+        return Err(Failure::usage(format!(
+            "your account has room for {room} contacts and groups, which stays as it was made; leave --conversations away"
         )));
     }
     match server {

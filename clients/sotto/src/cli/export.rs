@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::failure::Failure;
 use super::link::quietly;
-use super::print::status;
+use super::print::{span, status};
 use super::{passphrase, state};
 use crate::Store;
 use crate::daemon::message::{Account, Moving, Reply};
@@ -94,9 +94,9 @@ pub(super) fn restore(
     status(&format!(
         "the account of {name} is restored in {directory}, closed with the passphrase of the copy, which 'sotto passphrase' changes"
     ));
-    let minutes = anew.at.0.saturating_sub(began.0).div_ceil(60_000);
+    let wait = span(anew.at.0.saturating_sub(began.0).div_ceil(1000));
     status(&format!(
-        "so that no key serves twice, it speaks and hears again from round {} on, about {minutes} minutes from now; contacts \
+        "so that no key serves twice, it speaks and hears again from round {} on, about {wait} from now; contacts \
          see that you have gone back to an older state",
         anew.first
     ));

@@ -74,8 +74,9 @@ fn tell_people(
         "rounds\tof {least}{round} s; in each you send one box and fetch {} {boxes}, whether you talk or not",
         server.retrieve
     ))?;
+    let rooms = if conversations == 1 { "conversation" } else { "conversations" };
     result(&format!(
-        "texts\ttake about {usual} to {most} s with room for {conversations} conversations (--conversations), more if something is lost"
+        "texts\ttake about {usual} to {most} s with room for {conversations} {rooms} (--conversations), more if something is lost"
     ))?;
     let counted = if server.code.has_slots() { "accounts" } else { "people online" };
     result(&format!("{counted}\tup, a round\tdown, a round\ta day online\t30 days"))?;

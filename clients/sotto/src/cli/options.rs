@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use crate::Address;
 
 /// Room of an account if nothing else is said.
-const CONVERSATIONS: u8 = 4;
+pub(super) const CONVERSATIONS: u8 = 4;
 
 /// What an account is made of.
 #[derive(Debug, Args)]
@@ -33,9 +33,9 @@ pub(super) struct Newcomer {
     /// Your name, as the groups you make show it: makes an account if there is none
     #[arg(long)]
     pub(super) name: Option<String>,
-    /// Room for contacts and groups of an account that is made, as 'sotto init --help' explains
-    #[arg(long, value_name = "N", default_value_t = CONVERSATIONS, value_parser = clap::value_parser!(u8).range(1..))]
-    pub(super) conversations: u8,
+    /// Room for contacts and groups of an account that is made [default: that of 'sotto init', whose --help explains it]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
+    pub(super) conversations: Option<u8>,
 }
 
 /// How to invite.

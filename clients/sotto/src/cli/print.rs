@@ -142,7 +142,7 @@ pub(crate) fn moving(file: &Moving) -> String {
 }
 
 /// Some time, in its largest unit and the next.
-pub(super) fn span(seconds: u64) -> String {
+pub(crate) fn span(seconds: u64) -> String {
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
         (0, 0, seconds) => format!("{seconds} s"),
         (0, minutes, seconds) if minutes < 10 => format!("{minutes} min {seconds} s"),

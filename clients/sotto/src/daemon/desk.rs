@@ -28,7 +28,10 @@ use super::message::{
 };
 use super::notes::{self, sending};
 use super::parcel::Parcel;
+use super::pauses::Pauses;
+use super::severity::of_trouble;
 use crate::cli::failure::Failure;
+use crate::cli::print::span;
 use crate::participant::now;
 use crate::{Address, Event, Events, Handle};
 
@@ -67,6 +70,7 @@ pub(super) struct Desk {
     /// The newest round, how long it had been open when that was heard, and when that was.
     opened: Mutex<Option<(u64, Duration, Instant)>>,
     day: Mutex<Day>,
+    pauses: Mutex<Pauses>,
     /// Those who have not answered, of whom a person was told.
     reminded: Mutex<BTreeSet<ConversationId>>,
     stop: Notify,
@@ -108,6 +112,7 @@ impl Desk {
             connected: AtomicBool::new(true),
             opened: Mutex::new(None),
             day: Mutex::default(),
+            pauses: Mutex::default(),
             reminded: Mutex::default(),
             stop: Notify::new(),
             journal,
@@ -183,9 +188,39 @@ impl Desk {
         self.journal.write(Entry::Passing(Note::new(Severity::Notice, line)));
     }
 
+    /// Something runs here, which is told if nothing had for long.
+    pub(super) fn beat(&self) {
+        let Some(still) = self.pauses().beat(now()) else { return };
+        let line = format!(
+            "nothing ran here for {} (the machine slept, the program was stopped, or the clock was put forward): rounds of \
+             that time are missed, texts are not",
+            span(still.as_secs())
+        );
+        self.write(Some(Entry::Passing(Note::new(Severity::Notice, line))));
+    }
+
+    /// Whether this follows from that nothing ran here.
+    fn is_of_pause(&self, event: &Event) -> bool {
+        // It may be the first that runs again.
+        self.beat();
+        match event {
+            Event::Step { round, step: crate::Step::Opened(_) } => {
+                self.pauses().open(now(), round.0);
+                false
+            }
+            Event::Trouble { round: Some(round), trouble } if of_trouble(trouble) == Severity::Warning => {
+                self.pauses().explain(now(), round.0)
+            }
+            _ => false,
+        }
+    }
+
     /// Writes down what the participant tells. If the participant is gone, its client is needed for that: then the event
     /// comes back, for [`Desk::hear_last`].
     pub(super) async fn hear(&self, event: Event) -> Option<Arc<Event>> {
+        if self.is_of_pause(&event) {
+            return None;
+        }
         match &event {
             Event::ConnectionLost(_) => self.connected.store(false, Ordering::Relaxed),
             Event::ConnectionRestored => self.connected.store(true, Ordering::Relaxed),
@@ -574,6 +609,10 @@ impl Desk {
         let name = self.name.clone();
         let delay_seconds = notes::delay(&server, places);
         Ok(Listening { name, connected, node, round_ms, delay_seconds, opened, conversations, unshown })
+    }
+
+    fn pauses(&self) -> MutexGuard<'_, Pauses> {
+        self.pauses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn opened(&self) -> MutexGuard<'_, Option<(u64, Duration, Instant)>> {

@@ -40,24 +40,18 @@ pub(super) enum Entry {
 }
 
 impl Entry {
-    /// How much is lost with it; most things come again, or can be asked for.
-    fn weight(&self) -> Option<Severity> {
+    /// What is worth telling also to one who comes later; most things come again, or can be asked for.
+    fn lasting(&self) -> Option<(Severity, &str)> {
         match self {
-            Self::Lasting(note) => Some(note.severity),
-            Self::Audited(Audited { found: Found::Cheated, .. }) => Some(Severity::Alarm),
+            Self::Lasting(note) => Some((note.severity, &note.line)),
+            Self::Audited(Audited { found: Found::Cheated, line, .. }) => Some((Severity::Alarm, line)),
             _ => None,
         }
     }
 
-    /// What is worth telling also to one who comes later.
-    fn lasting(&self) -> Option<Note> {
-        match self {
-            Self::Lasting(note) => Some(note.clone()),
-            Self::Audited(Audited { found: Found::Cheated, line, .. }) => {
-                Some(Note::new(Severity::Alarm, line.clone()))
-            }
-            _ => None,
-        }
+    /// How much is lost with it.
+    fn weight(&self) -> Option<Severity> {
+        self.lasting().map(|(severity, _)| severity)
     }
 }
 
@@ -135,7 +129,8 @@ impl Journal {
     /// What lasts and nobody has taken yet.
     pub(super) fn untold(&self) -> Vec<Note> {
         let kept = self.kept();
-        kept.since(kept.taken).filter_map(|(_, entry)| entry.lasting()).collect()
+        let lasting = kept.since(kept.taken).filter_map(|(_, entry)| entry.lasting());
+        lasting.map(|(severity, line)| Note::new(severity, line)).collect()
     }
 
     /// Tells when [`Journal::untold`] may have changed.

@@ -161,7 +161,8 @@ pub(super) fn unanswered(
     let late = |open: &OpenInvitation| open.accepted && now.since(open.made) >= wait;
     let line = |contact: &str| {
         format!(
-            "{contact} has not answered since you accepted the invitation: either {contact} was not online, or somebody              else has used it before you, as it serves one person; if {contact} was online, ask for another"
+            "{contact} has not answered since you accepted the invitation: either {contact} was not online, or somebody \
+             else has used it before you, as it serves one person; if {contact} was online, ask for another"
         )
     };
     let open = client.invitations().into_iter();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mpir::{Engine, noop, sealpir, voce, voce_hint};
+use mpir::{Engine, noop, sealpir, voce, voce_apart, voce_hint};
 use sotto::host::Work;
 use sotto_protocol::{CodeKind, ConversationId, RoundMode, ServerParameters, UnixMillis};
 
@@ -245,7 +245,7 @@ fn worlds_that_differ_in_secrets_have_the_same_trace_with_the_real_engine() {
 
 #[test]
 fn worlds_that_differ_in_secrets_have_the_same_trace_with_an_engine_that_has_a_hint() {
-    for engine in [voce(), voce_hint()] {
+    for engine in [voce(), voce_hint(), voce_apart()] {
         compare(&*engine, 0..1, &[Secret::Everybody, Secret::LateQuery], LABELS);
     }
 }

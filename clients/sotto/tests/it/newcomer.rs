@@ -90,6 +90,7 @@ fn an_account_is_made_once_and_never_by_mistake() {
     let (string, code) = printed.split_once('\n').unwrap();
     assert!(code.lines().count() > 25 && read(code) == string.to_uppercase(), "{printed}");
     alice.fails(&["invite", "dave", "--name", "alicia"], "", 2, "the account of alice, not of alicia");
+    alice.fails(&["invite", "dave", "--conversations", "3"], "", 2, "has room for 2 contacts and groups");
     let elsewhere = ["invite", "dave", "--server", &other.address(), "--name", "alice"];
     alice.fails(&elsewhere, "", 2, "which is another server");
     alice.fails(&["invite", "dave"], "", 1, "no room");

@@ -226,6 +226,7 @@ fn whoever_asks_a_participant_that_was_stopped_hears_so() {
         }
     });
     signal("-CONT", process);
+    online.is_told("nothing ran here for ");
     alice.succeeds(&["contacts"]);
     alice.succeeds(&["stop"]);
     server.shutdown();

@@ -36,7 +36,8 @@ impl Client {
 
     /// Goes on from a state that was kept aside, and that somebody else may have gone on from until `now`, but does no more. Whatever of
     /// it has served, or may have, serves no more: keys and numbers of rounds, the deposit that was composed, what was to be looked
-    /// for, and open invitations. Secrets that are made from now on are others than those that would have been made.
+    /// for, and open invitations. Secrets that are made from now on are others than those that would have been made. Texts that
+    /// nobody had seen may have been [offered](Client::offer) since.
     ///
     /// It holds as far as the clocks of both agree. What protects two that go on at the same time stands at
     /// [`Client::pass_round`].
@@ -47,6 +48,7 @@ impl Client {
         state.deposit = None;
         state.wants.clear();
         state.ready.clear();
+        state.offered.extend(state.unshown.iter().map(|text| text.number));
         let is_open = |conversation: &&Conversation| match &conversation.talk {
             Talk::Pair(pair) => pair.serves_once(),
             Talk::Group(_) => false,

@@ -48,7 +48,7 @@ impl Calibration {
             ensure!(value.is_finite() && value >= 0.0, "{value} is neither a cost nor an error");
         }
         // With few small sizes the scan of Voce cannot be told from its packs.
-        let packed = matches!(self.engine, EngineName::Voce | EngineName::VoceHint);
+        let packed = self.engine.packs();
         ensure!(
             self.constants.transform > 0.0 && (packed || self.constants.scanned_kib > 0.0),
             "an answer that costs nothing"
@@ -112,7 +112,7 @@ pub(crate) fn calibrate(
     progress: &ProgressBar,
 ) -> anyhow::Result<Calibration> {
     let plan = if quick { &QUICK } else { &FULL };
-    if matches!(engine, EngineName::Voce | EngineName::VoceHint) {
+    if engine.packs() {
         return of_voce(engine, plan, quick, threads, progress);
     }
     progress.set_length(((plan.repeats + 1) * plan.buckets.len() + plan.rounds.len() + 1) as u64);

@@ -69,12 +69,14 @@ impl VoceSize {
 
 /// The shape that a server would choose, if the engine is Voce.
 pub(super) fn voce_shape(engine: EngineName, form: Form) -> anyhow::Result<Option<Shape>> {
-    let ending = match engine {
-        EngineName::Voce => Ending::Selected,
-        EngineName::VoceHint => Ending::Hint,
+    let (ending, buckets) = match engine {
+        EngineName::Voce => (Ending::Selected, form.buckets),
+        EngineName::VoceHint => (Ending::Hint, form.buckets),
+        // Each is a round of its own.
+        EngineName::VoceApart => (Ending::Hint, 1),
         _ => return Ok(None),
     };
-    Ok(Some(Shape::choose(ending, form.buckets, form.elements, form.element_bytes)?))
+    Ok(Some(Shape::choose(ending, buckets, form.elements, form.element_bytes)?))
 }
 
 impl BucketSize {

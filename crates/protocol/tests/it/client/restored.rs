@@ -491,6 +491,8 @@ fn attack_a8_a_state_kept_aside_begins_anew_and_no_key_serves_twice_whatever_a_s
         world.renew();
         let now = world.now();
         world.clients[ALICE].invite("carol", now, &mut world.rng).unwrap();
+        world.say(BOB, "alice", "Nobody has seen it when the copy is made.");
+        world.run(20);
         world.say(ALICE, "bob", "It waits when the copy is made.");
         let aside = world.clients[ALICE].snapshot();
         for number in 0..4 {
@@ -499,7 +501,7 @@ fn attack_a8_a_state_kept_aside_begins_anew_and_no_key_serves_twice_whatever_a_s
         }
         let from = world.round;
         world.run(40);
-        assert_eq!((world.texts(BOB).len(), world.texts(ALICE).len()), (5, 4));
+        assert_eq!((world.texts(BOB).len(), world.texts(ALICE).len()), (5, 5));
 
         // A server repeats to whoever comes back with the copy what there was since.
         let now = world.now();
@@ -515,6 +517,10 @@ fn attack_a8_a_state_kept_aside_begins_anew_and_no_key_serves_twice_whatever_a_s
         let Anew { first, ended, .. } = anew.begin_anew(now, &mut world.rng);
         assert_eq!(ended, ["carol"]);
         assert!(anew.deposit().is_none() && anew.outgoing().is_none() && anew.invitations().is_empty());
+        // The first may have shown what nobody had seen.
+        let unseen: Vec<u64> = anew.unshown().map(|text| text.number).collect();
+        assert_eq!(unseen.len(), 1);
+        assert!(unseen.iter().all(|number| anew.was_offered(*number)));
         for round in 0..first.0 {
             let refused = anew.open_round(Round(round), now, &mut world.rng);
             assert_eq!(refused, Err(Error::RoundReplayed(Round(round))));
