@@ -5,6 +5,7 @@
 
 mod accept;
 mod act;
+mod backend;
 mod command;
 mod composer;
 mod draw;

@@ -121,7 +121,7 @@ reasons! {
         EpochsUsedUp = "epochs-used-up": "this group has used up its epochs",
         Name = "name": "a name has 1 to 64 bytes, no control or invisible characters, and blanks only one at a time between words",
         NameTaken = "name-taken": "there is a conversation of that name already",
-        MemberName = "member-name": "in a group a name has 1 to 16 bytes, no control or invisible characters, and blanks only one at a time between words",
+        MemberName = "member-name": "the name of a group, and of each member on its card, has 1 to 16 bytes, no control or invisible characters, none of :*@#[] and other signs, blanks only one at a time between words, and is not you",
         MemberCount = "member-count": "a group has 2 to 8 members",
         MemberTwice = "member-twice": "no two members of a group may have the same name or key",
         NotOnCard = "not-on-card": "this group card does not name you as a member",

@@ -14,6 +14,57 @@ pub(crate) fn is_name(name: &str, bytes_max: usize) -> bool {
         && joins_only_words(name)
 }
 
+/// Whether a name that somebody else has chosen can stand among what programs show beside names: before a colon, behind a mark. It
+/// has nothing of what they put there, or looks like it, and does not say that it is the reader.
+pub(crate) fn is_name_of_others(name: &str, bytes_max: usize) -> bool {
+    is_name(name, bytes_max) && !name.chars().any(is_sign) && !is_same_name(name, "you")
+}
+
+/// Signs that are no part of names anywhere: of ASCII and of the symbols and punctuation of others, but for apostrophes, hyphens, full
+/// stops and the like.
+fn is_sign(character: char) -> bool {
+    match character {
+        '\'' | '-' | '.' | '_' | '&' | '+' | '\u{2010}'..='\u{2011}' | '\u{2019}' => false,
+        '\u{aa}' | '\u{b7}' | '\u{ba}' | '\u{3005}'..='\u{3007}' => false,
+        _ => {
+            character.is_ascii_punctuation()
+                || matches!(
+                    character,
+                    '\u{a1}'..='\u{bf}'
+                        | '\u{d7}'
+                        | '\u{f7}'
+                        | '\u{2c2}'..='\u{2df}'
+                        | '\u{2e5}'..='\u{2ff}'
+                        | '\u{37e}'
+                        | '\u{387}'
+                        | '\u{589}'
+                        | '\u{5c0}'
+                        | '\u{5c3}'
+                        | '\u{60c}'
+                        | '\u{61b}'
+                        | '\u{61f}'
+                        | '\u{66a}'..='\u{66d}'
+                        | '\u{703}'..='\u{709}'
+                        | '\u{1360}'..='\u{1368}'
+                        | '\u{16eb}'..='\u{16ed}'
+                        | '\u{1801}'..='\u{1809}'
+                        | '\u{2010}'..='\u{2bff}'
+                        | '\u{2e00}'..='\u{2e7f}'
+                        | '\u{3001}'..='\u{303f}'
+                        | '\u{a4fd}'..='\u{a4ff}'
+                        | '\u{a789}'..='\u{a78a}'
+                        | '\u{fe10}'..='\u{fe1f}'
+                        | '\u{fe30}'..='\u{fe6f}'
+                        | '\u{ff01}'..='\u{ff0f}'
+                        | '\u{ff1a}'..='\u{ff20}'
+                        | '\u{ff3b}'..='\u{ff40}'
+                        | '\u{ff5b}'..='\u{ff65}'
+                        | '\u{ffe0}'..='\u{ffef}'
+                )
+        }
+    }
+}
+
 /// What takes no room, or looks like a blank and is none. The two joiners, U+200C and U+200D, are not among them: some
 /// languages cannot be written without.
 fn is_deceptive(character: char) -> bool {
@@ -63,7 +114,7 @@ pub(crate) fn is_same_name(one: &str, other: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_name, is_same_name};
+    use super::{is_name, is_name_of_others, is_same_name};
 
     #[test]
     fn a_name_that_would_show_as_another_is_refused() {
@@ -74,6 +125,35 @@ mod tests {
             assert!(!is_name(bad, 16), "{bad:?}");
         }
         assert!(is_same_name("Bob", "bob") && !is_same_name("bob", "rob"));
+    }
+
+    #[test]
+    fn a_name_on_a_card_looks_like_nothing_that_programs_say() {
+        for good in
+            ["bob", "Zo\u{eb}", "O'Brien", "O\u{2019}Brien", "J.-P. K", "\u{30b8}\u{30e7}\u{30f3}\u{30fb}D"]
+        {
+            assert!(is_name_of_others(good, 64), "{good}");
+        }
+        for bad in [
+            "* ALARM",
+            "Bob: ok",
+            "Bob\u{ff1a}",
+            "Bob\u{a789}",
+            "you",
+            "You",
+            "[arrived] you",
+            "a@b",
+            "(you)",
+            "#1",
+            "\u{2713} me",
+            "\u{2022} x",
+            "! x",
+            "> x",
+            "a|b",
+            " bob",
+        ] {
+            assert!(!is_name_of_others(bad, 64), "{bad}");
+        }
     }
 
     /// All that the specification lists, the first and the last of every range, anywhere in a name.

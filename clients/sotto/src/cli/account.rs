@@ -13,6 +13,7 @@ use super::failure::Failure;
 use super::input::read_secret;
 use super::link::Link;
 use super::options::{CONVERSATIONS, InitOptions, Newcomer};
+use super::print::status;
 use super::state;
 use crate::daemon::{history, news};
 use crate::device::attached;
@@ -25,6 +26,7 @@ const REGISTRATION_PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) async fn init(home: Option<PathBuf>, options: InitOptions) -> Result<(), Failure> {
     let directory = state::directory(home)?;
+    attached::refuse(&directory)?;
     let again = Store::is_joining(&directory);
     let (store, snapshot) = if again {
         let (store, snapshot) = state::open(&directory)?;
@@ -73,23 +75,21 @@ pub(super) async fn init(home: Option<PathBuf>, options: InitOptions) -> Result<
             return Err(error.into());
         }
         Err(error) => {
-            writeln!(
-                io::stderr(),
-                "the server may have taken the account all the same: run the same 'sotto init' once more, with the same token"
-            )?;
+            status(
+                "the server may have taken the account all the same: run the same 'sotto init' once more, with the same token",
+            );
             return Err(error.into());
         }
     }
     let (directory, name) = (store.directory().display(), client.name());
     let made = if again { "went on with" } else { "made" };
     if client.server().code.has_slots() {
-        writeln!(
-            io::stderr(),
-            "this server finds messages by slots: the account and its conversations cannot move to one that does not"
-        )?;
+        status(
+            "this server finds messages by slots: the account and its conversations cannot move to one that does not",
+        );
     }
     let at = settings.address.authority();
-    writeln!(io::stderr(), "{made} an account for {name} at {at}, in {directory}")?;
+    status(&format!("{made} an account for {name} at {at}, in {directory}"));
     Ok(())
 }
 
@@ -173,6 +173,7 @@ fn is_ours(directory: &Path, server: Option<&Address>, newcomer: &Newcomer) -> R
 /// Closes the account, here once the server has.
 pub(super) async fn close(home: Option<PathBuf>, name: &str) -> Result<(), Failure> {
     let directory = state::directory(home)?;
+    attached::refuse(&directory)?;
     if Link::reach(&directory).await?.is_some() {
         return Err(Failure::state("you are online: 'sotto stop' first, and then 'sotto close' once more"));
     }

@@ -2,6 +2,7 @@
 
 use core::pin::pin;
 use std::collections::{BTreeMap, HashMap};
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -11,7 +12,7 @@ use tokio::io::{BufReader, Stdin, stdin};
 use zeroize::Zeroizing;
 
 use super::failure::Failure;
-use super::input::{Line, Lines};
+use super::input::{CUT, Line, Lines, TYPED_MAX};
 use super::link::{Link, quietly};
 use super::options::ChatOptions;
 use super::print::{self, beginning, status};
@@ -42,6 +43,7 @@ pub(super) async fn chat(home: Option<PathBuf>, options: ChatOptions) -> Result<
     let chat = Chat {
         link,
         input: Some(Lines::new(BufReader::new(stdin()))),
+        is_typed: std::io::stdin().is_terminal(),
         options,
         refused: false,
         unshown: attached.unshown,
@@ -57,6 +59,8 @@ struct Chat {
     link: Link,
     /// None after its end.
     input: Option<Lines<BufReader<Stdin>>>,
+    /// At a terminal.
+    is_typed: bool,
     options: ChatOptions,
     /// Whether a line was not sent.
     refused: bool,
@@ -108,6 +112,10 @@ impl Chat {
                 self.refuse(
                     "this is a registration token; to give it to somebody, write something before it",
                 );
+                return Ok(());
+            }
+            Line::Text(text) if self.is_typed && text.len() >= TYPED_MAX => {
+                self.refuse(CUT);
                 return Ok(());
             }
             Line::Text(text) => text,

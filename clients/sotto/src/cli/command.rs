@@ -232,7 +232,8 @@ pub(super) enum Command {
     ///
     /// Every line of standard input is handed in as a text; what arrives is printed as 'name: text', what came while
     /// nobody looked first. The chat ends with its input, or with Ctrl-C, and you stay online: what has not arrived by
-    /// then goes out in the conversation's turns. Several chats can run at the same time.
+    /// then goes out in the conversation's turns. Several chats can run at the same time. In a terminal, what you have begun
+    /// to type makes room when something arrives, and is not gone: Ctrl-R shows it again.
     #[command(
         after_help = "Examples:\n  sotto chat bob\n  echo 'The documents are ready.' | sotto chat bob\n  echo 'The documents are ready.' | sotto chat bob --wait"
     )]

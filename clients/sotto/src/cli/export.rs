@@ -25,9 +25,7 @@ pub(super) async fn export(
     passphrase_file: Option<&Path>,
 ) -> Result<(), Failure> {
     let directory = state::directory(home)?;
-    if attached::is_there(&directory) {
-        return Err(Failure::state("this is a paired device: the account is where 'sotto run' is"));
-    }
+    attached::refuse(&directory)?;
     quietly(Some(directory.clone()), Account::SetAside).await?;
     let Reply::Conversations(conversations) = quietly(Some(directory.clone()), Account::Contacts).await?
     else {
@@ -35,7 +33,7 @@ pub(super) async fn export(
     };
     let (address, snapshot) = state::read(&directory)?;
     // What cannot be used here is no use anywhere.
-    state::restore(&directory, &snapshot)?;
+    let lacks = state::restore(&directory, &snapshot)?.begin_anew(now(), &mut state::rng()).ended;
     // That of the state, wherever it comes from, is not taken without a word: a copy goes to other places than the state.
     let passphrase = passphrase::new(passphrase_file)?;
     export::write(file, (&address, &snapshot), &passphrase)?;
@@ -45,6 +43,12 @@ pub(super) async fn export(
         "warning: it is the account itself. Whoever opens it reads what is said from now on, and speaks as you. Restore it when this \
          account is used no more, and nowhere else: two that are in use lose what the other says",
     );
+    if !lacks.is_empty() {
+        status(&format!(
+            "warning: whom you have not met yet, or only just, is not in the copy: {}; export once more some minutes after you have met",
+            lacks.join(", ")
+        ));
+    }
     for conversation in &conversations {
         conversation.files.iter().for_each(|file| status(&left_out(&conversation.name, file)));
     }
@@ -73,12 +77,7 @@ pub(super) fn restore(
     if Store::is_there(&directory) {
         return Err(crate::StoreError::Exists(directory).into());
     }
-    if attached::is_there(&directory) {
-        return Err(Failure::state(format!(
-            "{} is a paired device; name another directory with --home",
-            directory.display()
-        )));
-    }
+    attached::refuse(&directory)?;
     let (address, snapshot, key) = {
         // What is no export needs no passphrase.
         let export = export::Export::read(file)?;

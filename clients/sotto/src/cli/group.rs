@@ -7,7 +7,7 @@ use sotto_protocol::GroupCard;
 
 use super::failure::Failure;
 use super::input::read_secret;
-use super::link::online;
+use super::link::{online, quietly};
 use super::print::{result, status};
 use crate::daemon::message::{Account, Reply};
 use crate::daemon::{parse, unexpected};
@@ -41,9 +41,16 @@ pub(super) async fn join(home: Option<PathBuf>) -> Result<(), Failure> {
 }
 
 pub(super) async fn leave(home: Option<PathBuf>, name: String) -> Result<(), Failure> {
+    let Reply::Conversations(all) = quietly(home.clone(), Account::Contacts).await? else {
+        return Err(unexpected());
+    };
+    let queued = all.iter().find(|group| group.name == name).map_or(0, |group| group.queued);
     let line = format!("the others learn it in your next turns in {name}, while you are online");
     online(home, Account::LeaveGroup { name }).await?;
     status(&line);
+    if queued > 0 {
+        status(&format!("what had not reached everybody, {queued} of your texts, goes to nobody any more"));
+    }
     Ok(())
 }
 

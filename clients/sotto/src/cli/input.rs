@@ -14,6 +14,13 @@ const SECRET_MAX: u64 = 8192;
 /// The longest text and the carriage return that may follow it.
 const KEPT_MAX: usize = TEXT_MAX + 1;
 
+/// Bytes of a line after which terminals on this system say nothing and drop what is typed or pasted.
+pub(super) const TYPED_MAX: usize = if cfg!(target_os = "linux") { 4095 } else { 1023 };
+
+/// What to do instead.
+pub(super) const CUT: &str = "a terminal takes no more of one line, and has dropped what followed: 'sotto send NAME -' takes it in \
+                              several lines or from a file, and 'sotto screen' takes it whole";
+
 /// A line, without its end.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line {

@@ -16,7 +16,7 @@ use crate::daemon::message::{Account, Greeting, Message, Reply, Request, VERSION
 use crate::daemon::{ONLINE, connect, process, quiet};
 use crate::device::attached::Attached;
 use crate::host::ByteStream;
-use crate::{Passphrase, Store};
+use crate::{Passphrase, Store, StoreError};
 
 /// What a detached process says of its end at most.
 const COMPLAINT_MAX: u64 = 4096;
@@ -64,7 +64,14 @@ impl Link {
         let process = process(&stream);
         match Self::meet(Box::new(stream), HERE).await {
             Ok(link) => Ok(Some(link)),
-            Err(Met::Gone) => Ok(None),
+            // One that ends has let go of the state, or is not there for a second one.
+            Err(Met::Gone) => match Store::hold(directory) {
+                Err(StoreError::Locked(_)) if connect(directory).await?.is_some() => Err(Failure::other(
+                    "you are online, but more programs come to 'sotto run' than it can tell so: end some of them, and try again",
+                )
+                .coded("too-many-programs")),
+                _ => Ok(None),
+            },
             Err(Met::Silent) => {
                 let process = process.map_or("PROCESS".to_owned(), |process| process.to_string());
                 Err(Failure::other(format!(

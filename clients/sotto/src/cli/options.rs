@@ -21,8 +21,9 @@ pub(super) struct InitOptions {
     #[arg(long)]
     pub(super) name: String,
     /// Room for contacts and groups. You speak in one of them per round in turn, existing or not, so that their number
-    /// does not show. More room means longer waits: each has its turn once in N rounds, so that N times the length of a
-    /// round passes between two turns. It cannot be changed later
+    /// does not show. More room means longer waits: each has its turn once in N rounds, and with much room you do not look
+    /// for all of them in every round either; 'sotto info SERVER --conversations N' says how long texts take. It cannot be
+    /// changed later
     #[arg(long, value_name = "N", default_value_t = CONVERSATIONS, value_parser = clap::value_parser!(u8).range(1..))]
     pub(super) conversations: u8,
 }

@@ -11,6 +11,7 @@ use super::link::Link;
 use super::print::status;
 use super::state;
 use crate::daemon::news::{self, News};
+use crate::device::attached;
 use crate::store::passphrase::{PASSPHRASE_BYTES_MAX, PASSPHRASE_CHARACTERS_MIN};
 use crate::{Passphrase, Store};
 
@@ -89,6 +90,7 @@ pub(super) fn first_line(input: impl Read) -> io::Result<Passphrase> {
 /// Closes the state with a passphrase, or another one, or opens it for good.
 pub(super) async fn set(home: Option<PathBuf>, remove: bool) -> Result<(), Failure> {
     let directory = state::directory(home)?;
+    attached::refuse(&directory)?;
     offline(&directory).await?;
     // A person may take as long as they like: nobody else waits for that, and the passphrase of before is typed once.
     drop(state::open_any(&directory)?);

@@ -13,12 +13,14 @@ use super::print::{object, result, status};
 use super::{passphrase, state};
 use crate::daemon::message::{Account, Conversation, Reply, Request, Status};
 use crate::daemon::{Options, unexpected};
+use crate::device::attached;
 
 /// Nobody fixes a longer time beforehand.
 const LONGEST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 pub(super) async fn run(home: Option<PathBuf>, options: RunOptions) -> Result<(), Failure> {
     let directory = state::directory(home)?;
+    attached::refuse(&directory)?;
     let RunOptions { stay, listen, detached } = options;
     // From the program that started this one, and nothing if there is none.
     let passphrase = match detached {

@@ -9,6 +9,7 @@ use sotto_protocol::TEXT_MAX;
 use zeroize::Zeroizing;
 
 use super::failure::Failure;
+use super::input::{CUT, TYPED_MAX};
 use super::link::{online, quietly};
 use super::print::{object, span, status};
 use crate::daemon::message::{Account, Conversation, Private, Reply};
@@ -121,7 +122,8 @@ async fn refer(home: Option<PathBuf>, conversation: &Conversation, place: u64) -
 
 /// All of standard input, less the end of its last line.
 fn read_text() -> Result<Zeroizing<String>, Failure> {
-    if io::stdin().is_terminal() {
+    let is_typed = io::stdin().is_terminal();
+    if is_typed {
         writeln!(io::stderr(), "type the text; end it with Ctrl-D on a line of its own")?;
     }
     // Never grown, so that no copy stays behind: the longest text, the end of its line, and one byte that is too much.
@@ -129,6 +131,9 @@ fn read_text() -> Result<Zeroizing<String>, Failure> {
     let mut bytes = Zeroizing::new(Vec::with_capacity(room));
     io::stdin().lock().take(room as u64).read_to_end(&mut bytes)?;
     let text = core::str::from_utf8(&bytes).map_err(|_| Failure::usage("the text is not UTF-8"))?;
+    if is_typed && text.split('\n').any(|line| line.len() >= TYPED_MAX) {
+        return Err(Failure::usage(CUT));
+    }
     let text = text.strip_suffix('\n').unwrap_or(text);
     let text = text.strip_suffix('\r').unwrap_or(text);
     if text.len() > TEXT_MAX {

@@ -29,7 +29,7 @@ pub(super) async fn wipe(home: Option<PathBuf>, yes: bool) -> Result<(), Failure
     // So that nobody comes online meanwhile, or writes what was removed.
     let alone = alone(&directory).await;
     let far = daemon::forget_socket(&directory);
-    let Wiped { files, mut left, passed_over } = wipe::wipe(&directory);
+    let Wiped { files, emptied, mut left, passed_over } = wipe::wipe(&directory);
     left.extend(far.err());
     for (path, error) in &left {
         status(&format!("warning: cannot wipe {}: {error}", path.display()));
@@ -47,6 +47,9 @@ pub(super) async fn wipe(home: Option<PathBuf>, yes: bool) -> Result<(), Failure
         return Ok(());
     }
     status(&format!("{files} files in {directory} are overwritten and removed"));
+    if emptied > 0 {
+        status(&format!("{emptied} more are overwritten, and empty now; they cannot be removed"));
+    }
     status(
         "this cannot reach what a flash disk, a file system that copies or snapshots, backups, exports, swapped memory and terminals \
          keep; contacts keep what was said, and the server that there is an account",

@@ -52,6 +52,21 @@ pub(crate) fn is_there(directory: &Path) -> bool {
     directory.join(FILE).exists()
 }
 
+/// Refuses what is done where the account is.
+///
+/// # Errors
+/// If a directory is that of a device.
+pub(crate) fn refuse(directory: &Path) -> Result<(), Failure> {
+    match is_there(directory) {
+        true => Err(Failure::state(format!(
+            "{} is a paired device: that is done where its 'sotto run' is, or in another directory, which --home names",
+            directory.display()
+        ))
+        .coded("device-only-there")),
+        false => Ok(()),
+    }
+}
+
 impl Attached {
     /// Of a directory, if it is that of a device.
     pub(crate) fn of(directory: &Path) -> Result<Option<Self>, Failure> {

@@ -12,9 +12,11 @@ use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
 
+use super::backend::OnBlanks;
+
 /// A terminal that is taken over as long as this exists.
 pub(super) struct Terminal {
-    pub(super) inner: ratatui::Terminal<CrosstermBackend<Stdout>>,
+    pub(super) inner: ratatui::Terminal<OnBlanks<CrosstermBackend<Stdout>>>,
     /// What is typed.
     pub(super) keys: EventStream,
 }
@@ -28,7 +30,7 @@ impl Terminal {
         restored_on_panic();
         enable_raw_mode()?;
         let taken = execute!(io::stdout(), EnterAlternateScreen, EnableBracketedPaste)
-            .and_then(|()| ratatui::Terminal::new(CrosstermBackend::new(io::stdout())));
+            .and_then(|()| ratatui::Terminal::new(OnBlanks(CrosstermBackend::new(io::stdout()))));
         match taken {
             Ok(inner) => Ok(Self { inner, keys: EventStream::new() }),
             Err(error) => {

@@ -36,7 +36,9 @@ const CHUNK: usize = 1 << 16;
 pub(crate) struct Wiped {
     /// Files that were removed.
     pub(crate) files: usize,
-    /// Those that could not be, and why.
+    /// Files that are overwritten and empty, and could not be removed.
+    pub(crate) emptied: usize,
+    /// Those that could not be removed, or not overwritten, and why.
     pub(crate) left: Vec<(PathBuf, io::Error)>,
     /// Links in the place of directories, which were removed, and where they lead: nothing there was touched.
     pub(crate) passed_over: Vec<(PathBuf, PathBuf)>,
@@ -75,7 +77,10 @@ pub(crate) fn wipe(directory: &Path) -> Wiped {
     for (_, path) in ours {
         match remove(&path) {
             Ok(()) => wiped.files += 1,
-            Err(error) => wiped.left.push((path, error)),
+            Err((emptied, error)) => {
+                wiped.emptied += usize::from(emptied);
+                wiped.left.push((path, error));
+            }
         }
     }
     let _ = fs::remove_dir(&received);
@@ -95,14 +100,13 @@ fn rank(name: &str) -> Option<usize> {
     FILES.iter().position(|ours| *ours == name).or_else(|| is_proof.then_some(FILES.len() - 3))
 }
 
-/// Overwrites a file with random bytes, once: more often changes nothing on any disk of today. What is no file is only removed.
-fn remove(path: &Path) -> io::Result<()> {
-    let overwritten = match fs::symlink_metadata(path)?.is_file() {
-        true => overwrite(path),
-        false => Ok(()),
-    };
-    fs::remove_file(path)?;
-    overwritten
+/// Overwrites a file with random bytes, once: more often changes nothing on any disk of today. What is no file is only removed. With an
+/// error, whether it is empty all the same.
+fn remove(path: &Path) -> Result<(), (bool, io::Error)> {
+    let is_file = fs::symlink_metadata(path).map_err(|error| (false, error))?.is_file();
+    let overwritten = if is_file { overwrite(path) } else { Ok(()) };
+    fs::remove_file(path).map_err(|error| (is_file && overwritten.is_ok(), error))?;
+    overwritten.map_err(|error| (false, error))
 }
 
 fn overwrite(path: &Path) -> io::Result<()> {

@@ -40,6 +40,12 @@ fn a_paired_device_chats_by_a_code_until_it_is_revoked_and_holds_no_key_of_the_a
     phone.fails(&["pair"], "", 1, "not on a device");
     phone.fails(&["devices", "revoke", "phone"], "", 1, "not on a device");
     phone.fails(&["invite", "carol", "--name", "alice"], "", 2, "a paired device");
+    let address = server.address();
+    let init = ["init", "--server", &address, "--name", "phone"];
+    for command in [&init[..], &["run"], &["close", "--name", "alice"], &["passphrase"], &["export", "copy"]]
+    {
+        phone.fails(command, "", 4, "is a paired device");
+    }
     let files: Vec<_> =
         fs::read_dir(phone.file(".")).unwrap().map(|file| file.unwrap().file_name()).collect();
     assert_eq!(files, ["attached"]);

@@ -87,6 +87,13 @@ fn who_meets_somebody_at_a_terminal_hears_first_how_long_texts_take() {
     accepting.shows("paste the invitation:");
     accepting.types(&String::from_utf8(invited.stdout).unwrap().replace('\n', "\r"));
     accepting.shows("your turn with alice comes once in 3 rounds, so a text takes about");
+    assert_eq!(accepting.ended(), Some(0));
+    // A terminal drops what follows, and shows it all the same.
+    let mut chat = Screen::run(&bob, &["chat", "alice"], 200, 24);
+    chat.shows("Ctrl-C leaves the chat");
+    chat.types(&format!("{}\r", "a".repeat(5_000)));
+    chat.shows("not sent: a terminal takes no more of one line");
+    assert_eq!(bob.json(&["contacts", "--json"])[0]["queued"], 0);
     server.shutdown();
 }
 

@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 
 use crate::error::InputError;
 use crate::message::MEMBERS_MAX;
-use crate::name::is_name;
+use crate::name::is_name_of_others;
 use crate::secret::Secret;
 use crate::{Error, Round, UnixMillis, armour};
 
@@ -89,7 +89,7 @@ impl GroupCard {
             return Err(Error::Input(InputError::MemberCount));
         }
         let names = || self.members.iter().map(|(name, _)| name);
-        if !names().chain([&self.name]).all(|name| is_name(name, MEMBER_NAME_MAX)) {
+        if !names().chain([&self.name]).all(|name| is_name_of_others(name, MEMBER_NAME_MAX)) {
             return Err(Error::Input(InputError::MemberName));
         }
         let mut distinct: Vec<_> = names().collect();
