@@ -70,8 +70,14 @@ pub(crate) fn split(text: &Private) -> Result<(Option<Address>, Invitation), Fai
     match copied.rsplit_once('/') {
         None => Ok((None, parse(&Private(copied))?)),
         Some((before, text)) => {
-            // First: an address alone is no invitation, whatever it looks like.
-            let invitation = parse(&Private::new(text))?;
+            // First: an address alone is no invitation, whatever it looks like. What begins as one and goes on is.
+            let is_cut = || copied.starts_with("sotto") && copied.parse::<Address>().is_err();
+            let invitation = text.parse().map_err(|error| match error {
+                Error::Input(InputError::NoInvitation) if is_cut() => {
+                    misread(Error::Input(InputError::InvitationMistyped))
+                }
+                error => misread(error),
+            })?;
             let address = match before.rsplit_once('/') {
                 // No root key is so short.
                 Some((address, said)) if said.len() <= CHECK_CHARACTERS => {
@@ -167,6 +173,7 @@ mod tests {
         let (server, invitation) = text.rsplit_once('/').unwrap();
         let (server, _) = server.rsplit_once('/').unwrap();
         let cut = &text[..text.len() - 1];
+        let cut_short = &text[..server.len() + 10];
         let elsewhere = format!("http://chat.example.org/{invitation}");
         let other_key = format!("{}/{invitation}", &server[..server.len() - 1]);
         for (wrong, says) in [
@@ -174,6 +181,7 @@ mod tests {
             ("/", "not an invitation"),
             (server, "not an invitation"),
             (cut, "copy the whole text again"),
+            (cut_short, "copy the whole text again"),
             (&elsewhere, "not a server address"),
             (&other_key, "52 characters"),
         ] {
