@@ -70,8 +70,8 @@ pub(crate) fn split(text: &Private) -> Result<(Option<Address>, Invitation), Fai
     match copied.rsplit_once('/') {
         None => Ok((None, parse(&Private(copied))?)),
         Some((before, text)) => {
-            // First: an address alone is no invitation, whatever it looks like. What begins as one and goes on is.
-            let is_cut = || copied.starts_with("sotto") && copied.parse::<Address>().is_err();
+            // First: an address alone is no invitation, whatever it looks like. What goes on behind one is.
+            let is_cut = || copied.starts_with("sotto") && before.matches('/').count() > 2;
             let invitation = text.parse().map_err(|error| match error {
                 Error::Input(InputError::NoInvitation) if is_cut() => {
                     misread(Error::Input(InputError::InvitationMistyped))
