@@ -67,7 +67,7 @@ impl Link {
             // One that ends has let go of the state, or is not there for a second one.
             Err(Met::Gone) => match Store::hold(directory) {
                 Err(StoreError::Locked(_)) if connect(directory).await?.is_some() => Err(Failure::other(
-                    "you are online, but more programs come to 'sotto run' than it can tell so: end some of them, and try again",
+                    "you are online, but 'sotto run' takes in no other program just now: end some of those that are attached, or try again",
                 )
                 .coded("too-many-programs")),
                 _ => Ok(None),

@@ -28,10 +28,8 @@ use super::message::{
 };
 use super::notes::{self, sending};
 use super::parcel::Parcel;
-use super::pauses::Pauses;
-use super::severity::of_trouble;
+use super::pauses::{self, Pauses};
 use crate::cli::failure::Failure;
-use crate::cli::print::span;
 use crate::participant::now;
 use crate::{Address, Event, Events, Handle};
 
@@ -190,35 +188,16 @@ impl Desk {
 
     /// Something runs here, which is told if nothing had for long.
     pub(super) fn beat(&self) {
-        let Some(still) = self.pauses().beat(now()) else { return };
-        let line = format!(
-            "nothing ran here for {} (the machine slept, the program was stopped, or the clock was put forward): rounds of \
-             that time are missed, texts are not",
-            span(still.as_secs())
-        );
-        self.write(Some(Entry::Passing(Note::new(Severity::Notice, line))));
-    }
-
-    /// Whether this follows from that nothing ran here.
-    fn is_of_pause(&self, event: &Event) -> bool {
-        // It may be the first that runs again.
-        self.beat();
-        match event {
-            Event::Step { round, step: crate::Step::Opened(_) } => {
-                self.pauses().open(now(), round.0);
-                false
-            }
-            Event::Trouble { round: Some(round), trouble } if of_trouble(trouble) == Severity::Warning => {
-                self.pauses().explain(now(), round.0)
-            }
-            _ => false,
-        }
+        let told = self.pauses().beat(now()).map(pauses::told);
+        self.write(told.map(Entry::Passing));
     }
 
     /// Writes down what the participant tells. If the participant is gone, its client is needed for that: then the event
     /// comes back, for [`Desk::hear_last`].
     pub(super) async fn hear(&self, event: Event) -> Option<Arc<Event>> {
-        if self.is_of_pause(&event) {
+        // It may be the first thing that runs again.
+        self.beat();
+        if self.pauses().explain(now(), &event) {
             return None;
         }
         match &event {

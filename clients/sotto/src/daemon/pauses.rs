@@ -5,8 +5,13 @@
 
 use core::time::Duration;
 
-use sotto_protocol::UnixMillis;
+use sotto_protocol::{Round, UnixMillis};
 use tokio::time::{Interval, MissedTickBehavior, interval};
+
+use super::message::{Note, Severity};
+use super::severity::of_trouble;
+use crate::cli::print::span;
+use crate::{Event, Step};
 
 /// How often [`Pauses::beat`] is called by one that runs.
 const BEAT: Duration = Duration::from_secs(1);
@@ -22,6 +27,16 @@ pub(super) fn beats() -> Interval {
     beats
 }
 
+/// What a person hears of one.
+pub(super) fn told(still: Duration) -> Note {
+    let line = format!(
+        "nothing ran here for {} (the machine slept, the program was stopped, or the clock was put forward): rounds of \
+         that time are missed, texts are not",
+        span(still.as_secs())
+    );
+    Note::new(Severity::Notice, line)
+}
+
 /// What is known of pauses.
 #[derive(Default)]
 pub(super) struct Pauses {
@@ -29,7 +44,7 @@ pub(super) struct Pauses {
     /// When the newest one ended.
     woke: Option<UnixMillis>,
     /// The newest round that it may have spoiled.
-    spoiled: u64,
+    spoiled: Round,
 }
 
 impl Pauses {
@@ -43,17 +58,25 @@ impl Pauses {
         })
     }
 
-    /// A round that was open at this time.
-    pub(super) fn open(&mut self, now: UnixMillis, round: u64) {
-        if self.woke.is_some_and(|woke| now.since(woke) < ECHO_MS) {
-            self.spoiled = self.spoiled.max(round);
+    /// Whether an event that is heard now is trouble of which a pause is the reason.
+    pub(super) fn explain(&mut self, now: UnixMillis, event: &Event) -> bool {
+        match event {
+            Event::Step { round, step: Step::Opened(_) } => {
+                self.open(now, *round);
+                false
+            }
+            Event::Trouble { round: Some(round), trouble } if of_trouble(trouble) == Severity::Warning => {
+                self.open(now, *round);
+                *round <= self.spoiled
+            }
+            _ => false,
         }
     }
 
-    /// Whether what failed in a round is no wonder.
-    pub(super) fn explain(&mut self, now: UnixMillis, round: u64) -> bool {
-        self.open(now, round);
-        round <= self.spoiled
+    fn open(&mut self, now: UnixMillis, round: Round) {
+        if self.woke.is_some_and(|woke| now.since(woke) < ECHO_MS) {
+            self.spoiled = self.spoiled.max(round);
+        }
     }
 }
 
@@ -61,9 +84,18 @@ impl Pauses {
 mod tests {
     use core::time::Duration;
 
-    use sotto_protocol::UnixMillis;
+    use sotto_protocol::{Round, UnixMillis};
 
     use super::Pauses;
+    use crate::{Event, Step, Trouble};
+
+    fn opened(round: u64) -> Event {
+        Event::Step { round: Round(round), step: Step::Opened(Duration::ZERO) }
+    }
+
+    fn late(round: u64) -> Event {
+        Event::Trouble { round: Some(Round(round)), trouble: Trouble::LookupLate }
+    }
 
     #[test]
     fn rounds_of_a_pause_are_told_from_others() {
@@ -71,16 +103,18 @@ mod tests {
         let at = |seconds: u64| UnixMillis(1_790_000_000_000 + 1000 * seconds);
         assert_eq!(pauses.beat(at(0)), None);
         assert_eq!(pauses.beat(at(7)), None, "a busy machine");
-        pauses.open(at(7), 100);
-        assert!(!pauses.explain(at(7), 100));
+        assert!(!pauses.explain(at(7), &opened(100)));
+        assert!(!pauses.explain(at(7), &late(100)));
         assert_eq!(pauses.beat(at(67)), Some(Duration::from_secs(60)));
         assert_eq!(pauses.beat(at(68)), None);
-        assert!(pauses.explain(at(68), 100), "it was open when the lid was closed");
-        pauses.open(at(69), 160);
-        assert!(pauses.explain(at(90), 130), "it ended in the pause, and that is heard late");
-        assert!(pauses.explain(at(90), 160));
-        pauses.open(at(90), 170);
-        assert!(!pauses.explain(at(91), 170), "nothing stood still then");
+        assert!(pauses.explain(at(68), &late(100)), "it was open when the lid was closed");
+        assert!(!pauses.explain(at(69), &opened(160)), "that is no trouble");
+        assert!(pauses.explain(at(90), &late(130)), "it ended in the pause, and that is heard late");
+        assert!(pauses.explain(at(90), &late(160)));
+        let alarm = Event::Trouble { round: Some(Round(160)), trouble: Trouble::Doubled };
+        assert!(!pauses.explain(at(90), &alarm), "no pause makes an alarm");
+        assert!(!pauses.explain(at(90), &opened(170)));
+        assert!(!pauses.explain(at(91), &late(170)), "nothing stood still then");
         assert_eq!(pauses.beat(at(75)), None, "the clock was put back");
         assert_eq!(pauses.beat(at(76)), None);
     }
