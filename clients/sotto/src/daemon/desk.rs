@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::account::{as_said, find, texts};
 use super::blocked::drop_hidden;
 use super::day::Day;
-use super::devices::Devices;
+use super::devices::{Devices, no_device, unkept};
 use super::door::{Came, Door};
 use super::face::Face;
 use super::held::{Hand, Held, Key, Standing};
@@ -44,17 +44,6 @@ fn concerns(event: &Event) -> Option<Of> {
         Event::Notice(Notice::Expired { .. }) => Some(Of::All),
         _ => None,
     }
-}
-
-/// What is told of a device that is none.
-pub(crate) fn no_device(name: &str) -> Failure {
-    Failure::other(format!("there is no device '{name}'; 'sotto devices' lists those there are"))
-        .coded("device-unknown")
-}
-
-/// What is told when the list of devices cannot be read or written.
-pub(crate) fn unkept(error: io::Error) -> Failure {
-    Failure::state(format!("cannot read or keep the devices of this account: {error}"))
 }
 
 /// Where programs come to.

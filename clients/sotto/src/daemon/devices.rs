@@ -15,11 +15,23 @@ use tokio::time::Instant;
 use zeroize::Zeroizing;
 
 use super::message::Private;
+use crate::cli::failure::Failure;
 use crate::device::code::{Secret, new_secret};
 use crate::device::key::{Key, Public};
 use crate::device::pairing::Paired;
 use crate::participant::now;
 use crate::store::{DEVICES, seal};
+
+/// What is told of a device that is none.
+pub(crate) fn no_device(name: &str) -> Failure {
+    Failure::other(format!("there is no device '{name}'; 'sotto devices' lists those there are"))
+        .coded("device-unknown")
+}
+
+/// What is told when the list of devices cannot be read or written.
+pub(crate) fn unkept(error: io::Error) -> Failure {
+    Failure::state(format!("cannot read or keep the devices of this account: {error}"))
+}
 
 /// Devices of an account.
 pub(crate) const DEVICES_MAX: usize = 16;

@@ -12,8 +12,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use super::desk::unkept;
-use super::devices::{CODE_LASTS, Devices};
+use super::devices::{CODE_LASTS, Devices, unkept};
 use super::frame::{self, Frames};
 use super::message::Private;
 use crate::cli::failure::Failure;
