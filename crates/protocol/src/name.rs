@@ -114,7 +114,7 @@ pub(crate) fn is_same_name(one: &str, other: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_name, is_name_of_others, is_same_name};
+    use super::{is_name, is_name_of_others, is_same_name, is_sign};
 
     #[test]
     fn a_name_that_would_show_as_another_is_refused() {
@@ -153,6 +153,50 @@ mod tests {
             " bob",
         ] {
             assert!(!is_name_of_others(bad, 64), "{bad}");
+        }
+    }
+
+    /// What the specification lists, and nothing else.
+    #[test]
+    fn signs_on_a_card_are_those_of_the_specification() {
+        let ranges = [
+            (0xa1, 0xbf),
+            (0xd7, 0xd7),
+            (0xf7, 0xf7),
+            (0x2c2, 0x2df),
+            (0x2e5, 0x2ff),
+            (0x37e, 0x37e),
+            (0x387, 0x387),
+            (0x589, 0x589),
+            (0x5c0, 0x5c0),
+            (0x5c3, 0x5c3),
+            (0x60c, 0x60c),
+            (0x61b, 0x61b),
+            (0x61f, 0x61f),
+            (0x66a, 0x66d),
+            (0x703, 0x709),
+            (0x1360, 0x1368),
+            (0x16eb, 0x16ed),
+            (0x1801, 0x1809),
+            (0x2010, 0x2bff),
+            (0x2e00, 0x2e7f),
+            (0x3001, 0x303f),
+            (0xa4fd, 0xa4ff),
+            (0xa789, 0xa78a),
+            (0xfe10, 0xfe1f),
+            (0xfe30, 0xfe6f),
+            (0xff01, 0xff0f),
+            (0xff1a, 0xff20),
+            (0xff3b, 0xff40),
+            (0xff5b, 0xff65),
+            (0xffe0, 0xffef),
+        ];
+        let names = "'-._&+\u{aa}\u{b7}\u{ba}\u{2010}\u{2011}\u{2019}\u{3005}\u{3006}\u{3007}";
+        for character in '\0'..=char::MAX {
+            let code = u32::from(character);
+            let listed = ranges.iter().any(|(first, last)| (first..=last).contains(&&code));
+            let expected = (listed || character.is_ascii_punctuation()) && !names.contains(character);
+            assert_eq!(is_sign(character), expected, "U+{code:04X}");
         }
     }
 

@@ -33,7 +33,8 @@ pub(super) async fn pair(home: Option<PathBuf>, at: Option<String>, qr: bool) ->
     result(&paired.0)?;
     code(&paired.0, qr)?;
     status(&format!(
-        "a secret for {minutes} minutes, for one device: there, 'sotto attach --name NAME', and paste it"
+        "a secret for {minutes} minutes, for one device: there, 'sotto attach --name NAME', and paste it; a code made before \
+         serves no more"
     ));
     Ok(())
 }

@@ -132,6 +132,6 @@ impl From<AddressError> for Failure {
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
-        Self::other(format!("cannot read or write the terminal: {error}"))
+        Self::other(format!("cannot read what is typed, or print: {error}"))
     }
 }

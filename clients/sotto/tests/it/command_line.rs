@@ -178,7 +178,13 @@ fn contacts_and_groups_are_made_listed_and_not_confused() {
     assert!(bob.succeeds(&["contacts"]).contains(&format!("desk\tbob\tmember\t{}", identity.trim())));
     bob.fails(&["group", "remove", "desk", "carol"], "", 1, "no member 'carol'");
     alice.succeeds(&["group", "remove", "desk", identity.trim()]);
-    bob.succeeds(&["group", "leave", "desk"]);
+    // She is offline, so that it cannot reach her.
+    alice.succeeds(&["stop"]);
+    bob.succeeds(&["send", "desk", "One that stays here."]);
+    let left = bob.output(&["group", "leave", "desk"], "");
+    assert!(left.status.success());
+    let told = String::from_utf8(left.stderr).unwrap();
+    assert!(told.contains("1 of your texts, goes to nobody any more"), "{told}");
     server.shutdown();
 }
 

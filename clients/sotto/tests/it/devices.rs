@@ -19,7 +19,9 @@ fn a_paired_device_chats_by_a_code_until_it_is_revoked_and_holds_no_key_of_the_a
     running.is_told("paired devices come in at 127.0.0.1:");
     running.is_told("online at");
     alice.fails(&["pair", "--at", "nowhere"], "", 2, "host and port");
+    let before = alice.succeeds(&["pair"]);
     let code = alice.succeeds(&["pair"]);
+    phone.fails(&["attach", "--name", "phone"], &before, 1, "serves once");
     phone.fails(&["attach", "--name", "phone", code.trim()], "", 2, "command line");
     phone.fails(&["attach", "--name", "phone"], &server.address(), 2, "sotto-device://");
     phone.fails(&["attach", "--name", "phone"], &code.replacen("127", "128", 1), 2, "mistyped");

@@ -201,7 +201,13 @@ fn who_finds_no_room_is_told_so_and_not_that_nobody_is_online() {
     for command in [&["status"][..], &["contacts"], &["stop"]] {
         alice.fails(command, "", 1, "you are online, but");
     }
-    drop(seats);
+    // More than are even told why there is none.
+    let flood: Vec<UnixStream> =
+        (0..32).map(|_| UnixStream::connect(alice.file("socket")).unwrap()).collect();
+    for command in ["status", "stop"] {
+        alice.fails(&[command], "", 1, "you are online, but");
+    }
+    drop((seats, flood));
     let began = Instant::now();
     while !alice.output(&["status"], "").status.success() {
         assert!(began.elapsed() < LONGEST, "there is room again");
