@@ -18,6 +18,7 @@ mod measured;
 mod report;
 mod scaling;
 mod section;
+mod stateful;
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -30,8 +31,9 @@ use section::{Figure, Section};
 
 /// Figures of the paper, measured again, with its values beside ours.
 ///
-/// `scaling`, `engines` and `linear` are none of the paper's: the first lays measurements beside a model of the cost whose constants are
-/// measured apart, the second compares all engines in rounds of the chat, and the last has the claims of SimplePIR's paper.
+/// `scaling`, `engines`, `linear` and `stateful` are none of the paper's: the first lays measurements beside a model of the cost whose
+/// constants are measured apart, the second compares all engines in rounds of the chat, and the others have the claims of SimplePIR's
+/// paper, and the tables and latencies of PSIR's.
 ///
 /// Each figure leaves a table (CSV, Markdown), a chart (SVG) and its part of the report (JSON) in the directory; the
 /// report, README.md, is made of all figures that are there. Figures 12 and 13, and `engines`, keep what they have measured in
@@ -39,7 +41,7 @@ use section::{Figure, Section};
 /// files to measure anew. What would read more than 6 GB of buckets for one multi-query is left out of figure 12.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Numbers of the paper's figures, `scaling`, `engines` or `linear`, separated by commas.
+    /// Numbers of the paper's figures, `scaling`, `engines`, `linear` or `stateful`, separated by commas.
     #[arg(long, value_delimiter = ',', default_values_t = Item::value_variants().to_vec())]
     only: Vec<Item>,
     /// The directory to write to, made if need be.
@@ -95,5 +97,6 @@ fn make(item: Item, arguments: &Arguments) -> anyhow::Result<Figure> {
         Item::Scaling => scaling::make(arguments.quick),
         Item::Engines => comparison::make(arguments),
         Item::Linear => linear::make(arguments.quick),
+        Item::Stateful => stateful::make(arguments.quick),
     }
 }

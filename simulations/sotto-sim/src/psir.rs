@@ -15,7 +15,7 @@ use crate::listing::listing;
 use crate::table::Table;
 
 /// The simulations of the paper's section 7.1: records, blocks, and its average and minimum of a million runs.
-const PAPER: [(u64, u32, f64, u32); 3] =
+pub(crate) const PAPER: [(u64, u32, f64, u32); 3] =
     [(1 << 16, 425, 421.97, 420), (1 << 18, 850, 846.57, 844), (1 << 20, 1725, 1722.52, 1719)];
 
 /// What to simulate, or to measure.
@@ -49,10 +49,20 @@ pub(crate) struct Arguments {
 
 /// PSIR over an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Name {
+pub(crate) enum Name {
     Xpsir,
     Sealpsir,
     Paillierpsir,
+}
+
+/// A database that stays, and a client of it.
+#[derive(Clone, Copy)]
+pub(crate) struct Stay {
+    pub(crate) elements: usize,
+    pub(crate) bytes: usize,
+    pub(crate) blocks: u32,
+    pub(crate) queries: u32,
+    pub(crate) seed: u64,
 }
 
 #[derive(Serialize)]
@@ -64,50 +74,52 @@ struct Simulation {
 
 /// Queries that c blocks serve.
 #[derive(Serialize)]
-struct Serviced {
+pub(crate) struct Serviced {
     n: u64,
     k: u64,
     c: u32,
-    average: f64,
+    pub(crate) average: f64,
     minimum: u32,
-    paper_average: f64,
+    pub(crate) paper_average: f64,
     paper_minimum: u32,
 }
 
 /// CPU time of one thread, and what is sent.
 #[derive(Serialize)]
-struct Measured {
-    engine: &'static str,
+pub(crate) struct Measured {
+    pub(crate) engine: &'static str,
     elements: usize,
     element_bytes: usize,
     parts: usize,
     blocks: u32,
     /// Once for all queries: drawing the blocks, and adding up what is streamed.
-    init_cpu_ms: f64,
-    init_bytes: usize,
-    state_bytes: usize,
-    query_cpu_ms: f64,
-    answer_cpu_ms: f64,
-    extract_cpu_ms: f64,
-    request_bytes: usize,
+    pub(crate) init_cpu_ms: f64,
+    pub(crate) init_bytes: usize,
+    pub(crate) state_bytes: usize,
+    pub(crate) query_cpu_ms: f64,
+    pub(crate) answer_cpu_ms: f64,
+    pub(crate) extract_cpu_ms: f64,
+    pub(crate) request_bytes: usize,
     /// Of the request, what divides the records.
     partition_bytes: usize,
-    answer_bytes: usize,
-    key_bytes: usize,
+    pub(crate) answer_bytes: usize,
+    pub(crate) key_bytes: usize,
     /// Online and with its share of Init, where Init is made again after 25 queries less than there are blocks.
     bytes_per_query: f64,
     queries: u32,
     /// Whether every record was the one in the database.
-    verified: bool,
+    pub(crate) verified: bool,
+}
+
+/// After how many queries the paper makes Init again, with so many blocks.
+pub(crate) fn queries_of(blocks: u32) -> f64 {
+    f64::from(blocks.saturating_sub(25).max(1))
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let Some(name) = arguments.engine else { return simulated(arguments) };
-    let measured = alone(|| match name {
-        Name::Xpsir => measure::<Xpir<2>>(arguments),
-        Name::Sealpsir => measure::<SealPir>(arguments),
-        Name::Paillierpsir => measure::<Paillier>(arguments),
-    })?;
+    let Arguments { elements, bytes, blocks, queries, seed, .. } = *arguments;
+    let measured = alone(|| measure(name, Stay { elements, bytes, blocks, queries, seed }))?;
     println!("Medians over the queries, CPU time of one thread:\n{}", listing(&measured)?);
     if arguments.json {
         println!("{}", serde_json::to_string(&measured)?);
@@ -117,21 +129,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 fn simulated(arguments: &Arguments) -> anyhow::Result<()> {
-    let sizes = PAPER.iter().map(|(n, c, paper_average, paper_minimum)| {
-        let k = 2 * n.isqrt();
-        let setting = Setting { records: *n, members: k - 1, blocks: *c };
-        let serviced = simulate(setting, arguments.runs, arguments.seed);
-        Serviced {
-            n: *n,
-            k,
-            c: *c,
-            average: serviced.average,
-            minimum: serviced.minimum,
-            paper_average: *paper_average,
-            paper_minimum: *paper_minimum,
-        }
-    });
-    let report = Simulation { runs: arguments.runs, seed: arguments.seed, sizes: sizes.collect() };
+    let sizes = serviced(arguments.runs, arguments.seed);
+    let report = Simulation { runs: arguments.runs, seed: arguments.seed, sizes };
     let mut table = Table::of(
         "Queries that c blocks of k - 1 random records serve, of n records",
         &[
@@ -153,8 +152,35 @@ fn simulated(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn measure<I: Inner>(arguments: &Arguments) -> anyhow::Result<Measured> {
-    let Arguments { elements, bytes, blocks, queries, seed, .. } = *arguments;
+/// The sizes of the paper, simulated.
+pub(crate) fn serviced(runs: u64, seed: u64) -> Vec<Serviced> {
+    let sizes = PAPER.iter().map(|(n, c, paper_average, paper_minimum)| {
+        let k = 2 * n.isqrt();
+        let serviced = simulate(Setting { records: *n, members: k - 1, blocks: *c }, runs, seed);
+        Serviced {
+            n: *n,
+            k,
+            c: *c,
+            average: serviced.average,
+            minimum: serviced.minimum,
+            paper_average: *paper_average,
+            paper_minimum: *paper_minimum,
+        }
+    });
+    sizes.collect()
+}
+
+/// What a database that stays costs a client and its server.
+pub(crate) fn measure(name: Name, stay: Stay) -> anyhow::Result<Measured> {
+    match name {
+        Name::Xpsir => measure_over::<Xpir<2>>(stay),
+        Name::Sealpsir => measure_over::<SealPir>(stay),
+        Name::Paillierpsir => measure_over::<Paillier>(stay),
+    }
+}
+
+fn measure_over<I: Inner>(stay: Stay) -> anyhow::Result<Measured> {
+    let Stay { elements, bytes, blocks, queries, seed } = stay;
     let shape = Shape::new(elements, bytes)?;
     let mut rng = StdRng::seed_from_u64(seed);
     let mut records = vec![0; elements * bytes];
@@ -185,7 +211,6 @@ fn measure<I: Inner>(arguments: &Arguments) -> anyhow::Result<Measured> {
         verified &= record? == records[index * bytes..][..bytes];
         (request_bytes, answer_bytes) = (request.len(), answered.len());
     }
-    let shared = f64::from(blocks.saturating_sub(25).max(1));
     Ok(Measured {
         engine: I::PSIR_NAME,
         elements,
@@ -202,7 +227,7 @@ fn measure<I: Inner>(arguments: &Arguments) -> anyhow::Result<Measured> {
         partition_bytes: shape.partition_bytes(),
         answer_bytes,
         key_bytes: public_keys.len(),
-        bytes_per_query: (request_bytes + answer_bytes) as f64 + records.len() as f64 / shared,
+        bytes_per_query: (request_bytes + answer_bytes) as f64 + records.len() as f64 / queries_of(blocks),
         queries,
         verified,
     })

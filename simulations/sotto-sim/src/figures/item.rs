@@ -30,6 +30,8 @@ pub(super) enum Item {
     Engines,
     /// SimplePIR's claims, and batches of its queries.
     Linear,
+    /// PSIR's tables, and its figure of latencies.
+    Stateful,
 }
 
 impl Item {
@@ -39,6 +41,7 @@ impl Item {
             Self::Scaling => "Scaling".to_owned(),
             Self::Engines => "Engines".to_owned(),
             Self::Linear => "Linear".to_owned(),
+            Self::Stateful => "Stateful".to_owned(),
             _ => format!("Figure {self}"),
         }
     }
@@ -46,7 +49,7 @@ impl Item {
     /// Of all its files.
     pub(super) fn file_stem(self) -> String {
         match self {
-            Self::Scaling | Self::Engines | Self::Linear => self.to_string(),
+            Self::Scaling | Self::Engines | Self::Linear | Self::Stateful => self.to_string(),
             _ => format!("figure-{self}"),
         }
     }
@@ -54,7 +57,9 @@ impl Item {
     /// Whether a file of this stem would be a part of a report, of this version or another.
     pub(super) fn names_file(stem: &str) -> bool {
         stem.starts_with("figure-")
-            || [Self::Scaling, Self::Engines, Self::Linear].iter().any(|item| stem == item.file_stem())
+            || [Self::Scaling, Self::Engines, Self::Linear, Self::Stateful]
+                .iter()
+                .any(|item| stem == item.file_stem())
     }
 }
 

@@ -54,8 +54,13 @@ use super::tables::{Digit, NttTables, VectorSource};
 #[inline(always)]
 fn each<T: Copy, const N: usize>(mut make: impl FnMut(usize) -> T) -> [T; N] {
     let mut all = [make(0); N];
-    for (place, one) in all.iter_mut().enumerate().skip(1) {
-        *one = make(place);
+    let mut place = 0;
+    // Counted by hand: with overflow checks `enumerate` keeps this a loop.
+    if let [_, rest @ ..] = &mut all[..] {
+        for one in rest {
+            place += 1;
+            *one = make(place);
+        }
     }
     all
 }
