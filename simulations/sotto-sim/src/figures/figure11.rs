@@ -37,7 +37,7 @@ const fn paper_saturation(engine: EngineName) -> Option<f64> {
 
 /// The paper's rate, where it has the engine.
 fn of_paper(load: &Load, text: impl Fn(f64) -> String) -> String {
-    paper_saturation(load.engine.1).map_or_else(String::new, text)
+    paper_saturation(load.engine.1).map_or_else(|| "-".to_owned(), text)
 }
 
 /// What a number of clients got.

@@ -85,7 +85,7 @@ fn every_engine_costs_something_everywhere(figure: &str, table: &Value) {
     let (labels, optional) = match figure {
         "figure-9" => (&["engine"][..], &["paper", "EXPAND", "keys", "hint"][..]),
         "figure-10" => (&["link", "engine", "measured"][..], &["QUERY", "ANSWER", "EXTRACT", "keys"][..]),
-        "figure-11" => (&["engine"][..], &[][..]),
+        "figure-11" => (&["engine"][..], &["paper"][..]),
         "figure-13" => (&["system", "engine", "code", "source"][..], &["times Pung"][..]),
         "figure-14" => (&["system", "code"][..], &["paper"][..]),
         "scaling" => (&["against"][..], &[][..]),
