@@ -18,7 +18,9 @@ mod measured;
 mod report;
 mod scaling;
 mod section;
+mod spiral;
 mod stateful;
+mod voice;
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -31,9 +33,9 @@ use section::{Figure, Section};
 
 /// Figures of the paper, measured again, with its values beside ours.
 ///
-/// `scaling`, `engines`, `linear` and `stateful` are none of the paper's: the first lays measurements beside a model of the cost whose
-/// constants are measured apart, the second compares all engines in rounds of the chat, and the others have the claims of SimplePIR's
-/// paper, and the tables and latencies of PSIR's.
+/// `scaling`, `engines`, `linear`, `stateful`, `spiral` and `voice` are none of the paper's: the first lays measurements beside a model
+/// of the cost whose constants are measured apart, the second compares all engines in rounds of the chat, and the others have the claims
+/// of SimplePIR's paper, the tables and latencies of PSIR's, and the tables and voice calls of Spiral's.
 ///
 /// Each figure leaves a table (CSV, Markdown), a chart (SVG) and its part of the report (JSON) in the directory; the
 /// report, README.md, is made of all figures that are there. Figures 12 and 13, and `engines`, keep what they have measured in
@@ -41,7 +43,7 @@ use section::{Figure, Section};
 /// files to measure anew. What would read more than 6 GB of buckets for one multi-query is left out of figure 12.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Numbers of the paper's figures, `scaling`, `engines`, `linear` or `stateful`, separated by commas.
+    /// Numbers of the paper's figures, or names of the others, separated by commas.
     #[arg(long, value_delimiter = ',', default_values_t = Item::value_variants().to_vec())]
     only: Vec<Item>,
     /// The directory to write to, made if need be.
@@ -98,5 +100,7 @@ fn make(item: Item, arguments: &Arguments) -> anyhow::Result<Figure> {
         Item::Engines => comparison::make(arguments),
         Item::Linear => linear::make(arguments.quick),
         Item::Stateful => stateful::make(arguments.quick),
+        Item::Spiral => spiral::make(arguments.quick),
+        Item::Voice => voice::make(arguments.quick),
     }
 }

@@ -68,7 +68,7 @@ pub(crate) struct Report {
     pub(crate) extract_cpu_ms: f64,
     /// Per client, of engines that answer tiles in one pass.
     #[serde(skip_serializing_if = "Option::is_none")]
-    answer_tile_cpu_ms: Option<f64>,
+    pub(crate) answer_tile_cpu_ms: Option<f64>,
     /// Per client, too.
     #[serde(skip_serializing_if = "Option::is_none")]
     first_dimension_tile_cpu_ms: Option<f64>,
@@ -209,6 +209,11 @@ pub(crate) fn measure(
 }
 
 impl Report {
+    /// What depends on the query alone.
+    pub(crate) fn before_products_cpu_ms(&self) -> f64 {
+        self.expand_cpu_ms.or(self.parse_cpu_ms).unwrap_or(0.0)
+    }
+
     pub(crate) fn ensure_verified(&self) -> anyhow::Result<()> {
         ensure!(self.verified, "an extracted element is not the database's");
         Ok(())

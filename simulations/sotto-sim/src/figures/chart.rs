@@ -72,6 +72,8 @@ const AXIS: RGBColor = RGBColor(0x80, 0x80, 0x80);
 const WIDTH: u32 = 900;
 /// Where the key of a chart of lines begins.
 const KEY: i32 = 660;
+/// Between the lines of one of bars.
+const KEY_LINE: i32 = 20;
 const LINES: i32 = 420;
 const BAR: i32 = 13;
 const BETWEEN: i32 = 12;
@@ -92,17 +94,17 @@ fn draw(
 ) -> anyhow::Result<String> {
     let mut svg = String::new();
     {
-        let above = if key.is_empty() { 44 } else { 64 };
+        let (lines, places) = key_places(key);
+        let above = 44 + KEY_LINE * lines;
         let height = above + heights.iter().sum::<i32>();
         let whole = SVGBackend::with_string(&mut svg, (WIDTH, height as u32)).into_drawing_area();
         let drawn = || {
             whole.fill(&WHITE)?;
             whole.draw(&Text::new(title, (20, 20), text(18, HPos::Left)))?;
-            let mut right = 20;
-            for (name, color) in key {
-                whole.draw(&Rectangle::new([(right, 42), (right + 14, 54)], color.filled()))?;
-                whole.draw(&Text::new(*name, (right + 20, 48), text(13, HPos::Left)))?;
-                right += 48 + 8 * name.chars().count() as i32;
+            for ((name, color), (right, below)) in key.iter().zip(&places) {
+                let sample = [(*right, below - 6), (right + 14, below + 6)];
+                whole.draw(&Rectangle::new(sample, color.filled()))?;
+                whole.draw(&Text::new(*name, (right + 20, *below), text(13, HPos::Left)))?;
             }
             let mut left = whole.clone();
             for (number, above) in core::iter::once(&above).chain(heights).take(heights.len()).enumerate() {
@@ -114,6 +116,28 @@ fn draw(
         drawn().map_err(|error: DrawingAreaErrorKind<_>| anyhow!("cannot draw the chart: {error}"))?;
     }
     Ok(svg)
+}
+
+/// How many lines a key has, and where the middles of its samples begin.
+fn key_places(key: &[(&str, RGBColor)]) -> (i32, Vec<(i32, i32)>) {
+    let (mut right, mut line) = (WIDTH as i32, -1);
+    let place = |(name, _): &(&str, RGBColor)| {
+        let width = 48 + 8 * name.chars().count() as i32;
+        if right + width > WIDTH as i32 {
+            (right, line) = (20, line + 1);
+        }
+        right += width;
+        (right - width, 48 + KEY_LINE * line)
+    };
+    let places = key.iter().map(place).collect();
+    (line + 1, places)
+}
+
+/// Of the series with this number: paler where all colors are used.
+fn color(number: usize) -> RGBColor {
+    let RGBColor(red, green, blue) = COLORS[number % COLORS.len()];
+    let paler = |of: u8| of + ((255 - u16::from(of)) * (number / COLORS.len()).min(2) as u16 * 2 / 5) as u8;
+    RGBColor(paler(red), paler(green), paler(blue))
 }
 
 /// Text beside a point, centred in height.
@@ -165,7 +189,7 @@ fn line_panel<X: Ranged<ValueType = f64> + ValueFormatter<f64>>(
     let mut drawn = [0, 0];
     for (number, series) in panel.series.iter().enumerate() {
         let nth = &mut drawn[usize::from(series.dashed)];
-        let color = COLORS[*nth % COLORS.len()];
+        let color = color(*nth);
         *nth += 1;
         let style = ShapeStyle::from(color).stroke_width(2);
         let points = || series.points.iter().copied();
@@ -207,7 +231,7 @@ pub(crate) fn draw_beside_paper(title: &str, panels: &[Bars]) -> anyhow::Result<
 
 /// Groups of bars of the named series, all panels with the same axis.
 pub(crate) fn bars(title: &str, series: &[&str], panels: &[Bars]) -> anyhow::Result<String> {
-    let series: Vec<_> = series.iter().copied().zip(COLORS).collect();
+    let series: Vec<_> = series.iter().copied().zip((0..).map(color)).collect();
     draw_bars(title, &series, panels, |_| place_of(panels))
 }
 
@@ -346,7 +370,9 @@ fn label(value: &f64) -> String {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "inside tests, failing loudly is the point")]
 mod tests {
-    use super::{Bars, Panel, Scale, Series, bars, decades, label, lines};
+    use std::collections::HashSet;
+
+    use super::{Bars, Panel, Scale, Series, WIDTH, bars, color, decades, key_places, label, lines};
 
     /// A point outside of the axes would not be shown, and a mark with another's label show what was not measured.
     #[test]
@@ -389,6 +415,22 @@ mod tests {
         for text in ["All", "cost", "law", ">\nn\n", ">\ns\n"] {
             assert!(dashed.contains(text), "{text}");
         }
+    }
+
+    /// A series without a bar, or of another's color, would be told of wrongly, and one beyond the edge not at all.
+    #[test]
+    fn many_series_have_a_color_a_bar_and_a_place_in_the_key() {
+        let names = ["a name as long as one is"; 14];
+        let panel = Bars::new("cost", [("one".to_owned(), vec![Some(1.0); names.len()])]);
+        let chart = bars("All", &names, &[panel]).unwrap();
+        assert_eq!(chart.matches("<rect").count(), 1 + 2 * names.len());
+        let series: Vec<_> = names.into_iter().zip((0..).map(color)).collect();
+        let colors: HashSet<_> = series.iter().map(|(_, of)| (of.0, of.1, of.2)).collect();
+        assert_eq!(colors.len(), names.len());
+        let (lines, places) = key_places(&series);
+        assert!(lines > 1 && places.iter().collect::<HashSet<_>>().len() == names.len());
+        assert!(places.iter().all(|(right, _)| right + 20 + 8 * 24 < WIDTH as i32));
+        assert_eq!(key_places(&[]), (0, Vec::new()));
     }
 
     /// A bar that is missing must not shift the others to another name or color.

@@ -20,7 +20,7 @@ use crate::progress;
 use crate::table::{Column, Table, short};
 
 /// In the order of the table: ours, then those of the papers.
-const ENGINES: [EngineName; 14] = [
+pub(super) const ENGINES: [EngineName; 14] = [
     EngineName::Sealpir,
     EngineName::Voce,
     EngineName::VoceHint,

@@ -32,34 +32,42 @@ pub(super) enum Item {
     Linear,
     /// PSIR's tables, and its figure of latencies.
     Stateful,
+    /// Spiral's tables II and III.
+    Spiral,
+    /// The voice calls of Spiral's paper.
+    Voice,
 }
 
 impl Item {
     /// For people.
     pub(super) fn name(self) -> String {
-        match self {
-            Self::Scaling => "Scaling".to_owned(),
-            Self::Engines => "Engines".to_owned(),
-            Self::Linear => "Linear".to_owned(),
-            Self::Stateful => "Stateful".to_owned(),
-            _ => format!("Figure {self}"),
+        match self.title() {
+            Some(title) => title.to_owned(),
+            None => format!("Figure {self}"),
         }
+    }
+
+    /// Of what has no number.
+    const fn title(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Scaling => "Scaling",
+            Self::Engines => "Engines",
+            Self::Linear => "Linear",
+            Self::Stateful => "Stateful",
+            Self::Spiral => "Spiral",
+            Self::Voice => "Voice",
+            _ => return None,
+        })
     }
 
     /// Of all its files.
     pub(super) fn file_stem(self) -> String {
-        match self {
-            Self::Scaling | Self::Engines | Self::Linear | Self::Stateful => self.to_string(),
-            _ => format!("figure-{self}"),
-        }
+        if self.title().is_some() { self.to_string() } else { format!("figure-{self}") }
     }
 
     /// Whether a file of this stem would be a part of a report, of this version or another.
     pub(super) fn names_file(stem: &str) -> bool {
-        stem.starts_with("figure-")
-            || [Self::Scaling, Self::Engines, Self::Linear, Self::Stateful]
-                .iter()
-                .any(|item| stem == item.file_stem())
+        stem.starts_with("figure-") || Self::value_variants().iter().any(|item| stem == item.file_stem())
     }
 }
 

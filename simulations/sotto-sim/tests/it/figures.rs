@@ -15,7 +15,7 @@ fn read(out: &Path, name: &str) -> String {
 }
 
 /// Every figure with some of its header, and a value of the paper where a quick run has one.
-const FIGURES: [(&str, &str, &str); 12] = [
+const FIGURES: [(&str, &str, &str); 14] = [
     ("figure-5", "failure", "9.5e-7"),
     ("figure-9", "server, EXPAND, s", "SealPIR"),
     ("figure-10", "response, s", "naive download"),
@@ -28,6 +28,8 @@ const FIGURES: [(&str, &str, &str); 12] = [
     ("engines", "set-up of a round, s", "voce-hint"),
     ("linear", "GB/s, paper", "7.40"),
     ("stateful", "share of Init, KB, paper", "paillierpsir"),
+    ("spiral", "rate, paper", "0.806"),
+    ("voice", "server, s, paper", "112"),
 ];
 
 /// All figures, in all formats, and no number that is missing or was never measured.
@@ -74,6 +76,8 @@ fn is_whole(out: &Path, (figure, header, value): (&str, &str, &str)) {
         ("engines", "Engines"),
         ("linear", "Linear"),
         ("stateful", "Stateful"),
+        ("spiral", "Spiral"),
+        ("voice", "Voice"),
     ];
     let titled = |title: String, (stem, name)| title.replace(stem, name);
     let title = titles.into_iter().fold(figure.to_owned(), titled) + ": ";
@@ -92,6 +96,8 @@ fn every_engine_costs_something_everywhere(figure: &str, table: &Value) {
         "engines" => (&["engine"][..], &[][..]),
         "linear" => (&["claim", "engine", "database, bytes"][..], &["paper"][..]),
         "stateful" => (&["engine"][..], &["paper", "state", "served"][..]),
+        "spiral" => (&["table", "engine"][..], &["paper"][..]),
+        "voice" => (&["engine"][..], &["paper"][..]),
         _ => return,
     };
     let header = table["header"].as_array().unwrap();
