@@ -113,13 +113,10 @@ pub(super) fn make(quick: bool) -> anyhow::Result<Figure> {
          and ${} for a GB that the server sends, as follows from the paper's costs.",
         PRICES[0], PRICES[1]
     ));
-    let panel = |(title, value): (&str, fn(&Row) -> f64)| {
-        let values = rows.iter().map(|row| Some(value(row))).collect();
-        Bars::new(title, [(format!("n = {}", power_of_two(users)), values)])
-    };
+    let group = rows.iter().map(|row| Some(row.server_s())).collect();
+    let panel = Bars::new("server, CPU s for each call", [(format!("n = {}", power_of_two(users)), group)]);
     let names = ENGINES.map(|engine| engine.engine().name());
-    let quantities: [(&str, fn(&Row) -> f64); 1] = [("server, CPU s for each call", Row::server_s)];
-    let svg = bars("Voice: calls of five minutes", &names, &quantities.map(panel))?;
+    let svg = bars("Voice: calls of five minutes", &names, &[panel])?;
     Ok(Figure { table, svg, shows: SHOWS.to_owned(), differs: DIFFERS.to_owned() })
 }
 
