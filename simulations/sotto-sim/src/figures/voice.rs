@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use indicatif::ProgressBar;
-use mpir::Form;
+use mpir::{Form, RoundSpec};
 
 use super::chart::{Bars, bars};
 use super::comparison::ENGINES;
@@ -35,11 +35,10 @@ struct Row {
 }
 
 impl Row {
-    fn new(engine: EngineName, users: usize, runs: u16, progress: &ProgressBar) -> anyhow::Result<Self> {
-        let form = Form { buckets: 1, elements: users, element_bytes: ELEMENT_BYTES };
-        let of = measure(engine, &engine.round(form, None)?, engine.tile(), runs, 1, progress)?;
+    fn new(engine: EngineName, round: &RoundSpec, runs: u16, progress: &ProgressBar) -> anyhow::Result<Self> {
+        let of = measure(engine, round, engine.tile(), runs, 1, progress)?;
         of.ensure_verified()?;
-        Ok(Self { engine, users, of })
+        Ok(Self { engine, users: round.form.elements, of })
     }
 
     /// Whom one listens to is the same in every round, and so is the query, where a round has nothing in it that queries are made for.
@@ -98,12 +97,19 @@ const COLUMNS: [Column<Row>; 14] = [
 pub(super) fn make(quick: bool) -> anyhow::Result<Figure> {
     let (users, runs) = if quick { (USERS >> 10, 1) } else { (USERS, 5) };
     let progress = progress::bar(ENGINES.len() * usize::from(runs), "");
-    let row = |engine: EngineName| {
-        let name = engine.engine().name();
-        progress.set_message(format!("voice: {name}"));
-        Row::new(engine, users, runs, &progress).context(name)
-    };
-    let rows = alone(|| ENGINES.into_iter().map(row).collect::<anyhow::Result<Vec<Row>>>())?;
+    let form = Form { buckets: 1, elements: users, element_bytes: ELEMENT_BYTES };
+    let (mut rows, mut refused) = (Vec::new(), Vec::new());
+    alone(|| {
+        for engine in ENGINES {
+            let name = engine.engine().name();
+            progress.set_message(format!("voice: {name}"));
+            match engine.round(form, None) {
+                Ok(round) => rows.push(Row::new(engine, &round, runs, &progress).context(name)?),
+                Err(error) => refused.push(format!("{name}: {error}")),
+            }
+        }
+        Ok(())
+    })?;
     progress.finish_and_clear();
     let mut table = Table::of("Voice: calls of five minutes, as in Spiral's paper", &COLUMNS, &rows);
     table.note(format!(
@@ -113,7 +119,11 @@ pub(super) fn make(quick: bool) -> anyhow::Result<Figure> {
          and ${} for a GB that the server sends, as follows from the paper's costs.",
         PRICES[0], PRICES[1]
     ));
-    let group = rows.iter().map(|row| Some(row.server_s())).collect();
+    if !refused.is_empty() {
+        table.note(format!("Not possible in one database: {}.", refused.join("; ")));
+    }
+    let bar = |engine| rows.iter().find(|row: &&Row| row.engine == engine).map(Row::server_s);
+    let group = ENGINES.map(bar).to_vec();
     let panel = Bars::new("server, CPU s for each call", [(format!("n = {}", power_of_two(users)), group)]);
     let names = ENGINES.map(|engine| engine.engine().name());
     let svg = bars("Voice: calls of five minutes", &names, &[panel])?;
