@@ -219,5 +219,5 @@ const SHOWS: &str = "How much of a database a core searches in a second, and how
 
 const DIFFERS: &str = "The engines are those of this project with the parameters that its own search finds for the paper's moduli (113 bits of security; \
     FastPIR's 125), but for OnionPIR, of which there is no preset of the paper: it has 128 bits. Of table II only two engines' values are \
-    at hand, and of one of them not the keys. The paper's machine is a c5n.2xlarge (Intel Xeon, 3.0 GHz, AVX-512). Databases that stand without a speed do not fit the \
+    at hand, and of one of them not the keys. The paper measures with AVX-512. Databases that stand without a speed do not fit the \
     memory of this class of machine.";

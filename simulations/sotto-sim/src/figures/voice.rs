@@ -131,7 +131,7 @@ pub(super) fn make(quick: bool) -> anyhow::Result<Figure> {
 }
 
 const SHOWS: &str = "What a private call costs where everybody hears one other for five minutes, with each engine that offers 128 bits of security. A query that \
-    stays tells the server no more than one query does; where every round has a public part that queries are made for (Voce, and \
+    stays tells the server that it stays, and no more than one query does; where every round has a public part that queries are made for (Voce, and \
     engines with hints), it is asked anew.";
 
 const DIFFERS: &str = "The paper's values are of Spiral with 113 bits of security. It answers every client alone. Here no engine is told that its \
