@@ -18,7 +18,7 @@ pub struct RoundCost {
     pub mapping: u64,
     /// What is the same for everybody and needed to read answers, down; 0 with most engines.
     pub hint: u64,
-    /// Its request, up.
+    /// Its request, up: where queries stand, a round's share of it, and the name that it has in the other rounds.
     pub request: u64,
     /// The answer, down.
     pub answer: u64,
@@ -45,14 +45,17 @@ impl RoundCost {
     pub fn of(engine: &dyn Engine, server: &ServerParameters, bucket_size: u32) -> Result<Self, Error> {
         let elements = bucket_size as usize;
         let form = Form { buckets: server.buckets.into(), elements, element_bytes: BOX_BYTES };
-        let spec = RoundSpec { seed: [0; 32], round: 0, form, profile: engine.profile(form)? };
+        let spec =
+            RoundSpec { seed: [0; 32], whitening: [0; 32], round: 0, form, profile: engine.profile(form)? };
         let sizes = engine.sizes(&spec)?;
         let unit = sizes.units.range(0).len() * elements * BOX_BYTES + DIGEST_BYTES * form.buckets;
+        let rounds = server.code.epoch_rounds();
+        let request = sizes.request.bytes() as u64 + (rounds - 1) * DIGEST_BYTES as u64;
         Ok(Self {
             deposit: server.deposit_bytes() as u64,
             mapping: mapping_bytes(server.shape(), bucket_size),
             hint: sizes.hint.bytes() as u64,
-            request: sizes.request.bytes() as u64,
+            request: request.div_ceil(rounds),
             answer: sizes.answer.bytes() as u64,
             keys: (engine.public_keys_bytes() as u64).div_ceil(ROUNDS_OF_KEYS),
             checks: (unit as u64).div_ceil(AUDITED),

@@ -25,6 +25,7 @@ mod retrieval;
 mod sessions;
 mod slots;
 mod stand_in;
+mod standing;
 mod turn;
 
 use std::sync::Arc;

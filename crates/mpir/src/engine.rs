@@ -139,9 +139,15 @@ pub struct Request {
 }
 
 /// The secret half of a request.
-pub trait Pending: Send {
+pub trait Pending: Send + Sync {
     /// Whether a request for elements drawn at random that was made for one round may be sent in another.
     fn serves(&self, spec: &RoundSpec) -> bool;
+
+    /// What reads the answer of another round to the same bytes. Only of a round that [asks](RoundSpec::asks_as) as the one that
+    /// the request was made for, and of engines whose queries stand.
+    fn again(&self, _spec: &RoundSpec) -> Option<Box<dyn Pending>> {
+        None
+    }
 
     /// The elements of all buckets, wanted or not, so that the work does not depend on what was wanted. There is one result
     /// for each bucket whatever the server sent: a malformed answer, or part of the hint, of one unit spoils no other one.

@@ -139,7 +139,7 @@ impl<S: Scheme> Client<S> {
         let mut query = self.multi.multi_query(&parameters, targets, &mut rng)?;
         let bytes = query.take_encoded();
         let multi = Arc::clone(&self.multi);
-        Ok(Request { bytes, pending: Box::new(Asked { multi, parameters, sizes, query }) })
+        Ok(Request { bytes, pending: Box::new(Asked { multi, parameters, sizes, query: Arc::new(query) }) })
     }
 }
 
@@ -170,13 +170,20 @@ struct Asked<S: Scheme> {
     multi: Arc<MultiClient<S>>,
     parameters: S::Parameters,
     sizes: Sizes,
-    query: MultiQuery,
+    query: Arc<MultiQuery>,
 }
 
 impl<S: Scheme> Pending for Asked<S> {
     fn serves(&self, spec: &RoundSpec) -> bool {
         self.sizes.units.buckets() == spec.form.buckets
             && of_round::<S>(spec).is_ok_and(|asked| S::query_fits(&self.parameters, &asked))
+    }
+
+    fn again(&self, spec: &RoundSpec) -> Option<Box<dyn Pending>> {
+        let Self { multi, parameters, sizes, query } = self;
+        let same = sizes.units.buckets() == spec.form.buckets && of_round::<S>(spec).ok()? == *parameters;
+        let (multi, query) = (Arc::clone(multi), Arc::clone(query));
+        same.then(|| Box::new(Self { multi, parameters: parameters.clone(), sizes: *sizes, query }) as _)
     }
 
     fn read(self: Box<Self>, _: &[u8], answer: &[u8]) -> Vec<Result<Vec<u8>, Error>> {

@@ -31,14 +31,26 @@ pub struct Form {
 /// Everything that both ends agree on before anything is asked of a round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoundSpec {
-    /// Public randomness of this round alone, fixed before the deposits were known.
+    /// Public randomness under which queries are made, fixed before the deposits were known: of this round alone or, where queries
+    /// stand for several rounds, of these.
     pub seed: [u8; 32],
+    /// Public randomness of this round alone, which no depositor knew.
+    pub whitening: [u8; 32],
     /// The round's number.
     pub round: u64,
     /// The form of its databases.
     pub form: Form,
     /// How the engine arranges them.
     pub profile: Profile,
+}
+
+impl RoundSpec {
+    /// Whether what is asked of one is asked of the other, in the same bytes.
+    #[must_use]
+    pub fn asks_as(&self, other: &Self) -> bool {
+        let what = |spec: &Self| (spec.seed, spec.form, spec.profile);
+        what(self) == what(other)
+    }
 }
 
 /// Something that is sent, in parts of one size: one for every unit of work, or a single one that concerns all units.

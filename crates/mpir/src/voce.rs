@@ -2,6 +2,7 @@
 
 use core::fmt;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use pir_core::bfv::security_bits;
 use pir_core::voce::select::{self, Asked, Secret, Unit};
@@ -15,6 +16,7 @@ use crate::Error;
 use crate::engine::{Contents, Engine, EngineClient, Pending, PreparedRound, PublicKeys, Query, Request};
 use crate::round::{Assurance, Form, Parts, Profile, RoundSpec, Sizes, Units};
 use crate::uniform::indices;
+use crate::voce_hint::seeds;
 
 /// The engine `voce`.
 ///
@@ -93,7 +95,7 @@ impl Engine for Voce {
         let prepare = |number| {
             let content = |bucket: usize| different[bucket / copies].as_slice();
             let contents: Vec<&[u8]> = sizes.units.range(number).map(content).collect();
-            Unit::new(&self.pools, &shape, &spec.seed, number, &contents)
+            Unit::new(&self.pools, &shape, &seeds(spec), number, &contents)
         };
         let units = (0..sizes.units.count()).into_par_iter().map(prepare).collect::<Result<_, _>>()?;
         Ok(Box::new(Prepared { shape, sizes, units }))
@@ -120,7 +122,7 @@ impl Engine for Voce {
         let request = select::Request::new(&shape, spec.form.buckets, &keys, request)?;
         let contents: Vec<&[u8]> = contents.chunks_exact(each).collect();
         // Who checks an answer now and then keeps no memory for the next time.
-        Ok(Unit::answer_once(&Pools::default(), &shape, &spec.seed, unit, &contents, &request)?)
+        Ok(Unit::answer_once(&Pools::default(), &shape, &seeds(spec), unit, &contents, &request)?)
     }
 }
 
@@ -145,7 +147,7 @@ fn request(
     rng.fill_bytes(&mut *own);
     let targets = Zeroizing::new(indices(targets, shape.elements(), rng));
     let (bytes, asked) = secret.request(&shape, &spec.seed, &targets, &own)?;
-    Ok(Request { bytes, pending: Box::new(Wanted { spec, sizes, asked }) })
+    Ok(Request { bytes, pending: Box::new(Wanted { spec, sizes, asked: Arc::new(asked) }) })
 }
 
 impl EngineClient for Client {
@@ -177,20 +179,24 @@ impl EngineClient for Client {
 struct Wanted {
     spec: RoundSpec,
     sizes: Sizes,
-    asked: Asked,
+    asked: Arc<Asked>,
 }
 
 impl Pending for Wanted {
-    /// Every round has other public halves.
     fn serves(&self, spec: &RoundSpec) -> bool {
         self.spec == *spec
+    }
+
+    fn again(&self, spec: &RoundSpec) -> Option<Box<dyn Pending>> {
+        let wanted = Self { spec: spec.clone(), sizes: self.sizes, asked: Arc::clone(&self.asked) };
+        self.spec.asks_as(spec).then(|| Box::new(wanted) as _)
     }
 
     fn read(self: Box<Self>, hint: &[u8], answer: &[u8]) -> Vec<Result<Vec<u8>, Error>> {
         let unit = |unit: usize| {
             self.sizes.hint.part("bytes of the hint", hint, unit)?;
             let answer = self.sizes.answer.part("bytes of the answer", answer, unit)?;
-            Ok(self.asked.read(unit, answer)?)
+            Ok(self.asked.read(&self.spec.whitening, unit, answer)?)
         };
         let all = (0..self.sizes.units.count()).into_par_iter().flat_map_iter(|number| {
             let buckets = self.sizes.units.range(number).len();

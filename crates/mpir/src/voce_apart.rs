@@ -33,8 +33,9 @@ const NAME: &str = "voce-apart";
 
 /// A bucket as a round of its own.
 fn alone(spec: &RoundSpec, bucket: usize) -> RoundSpec {
-    let seed = derived(b"sotto voce apart round v1\0", &spec.seed, bucket);
-    RoundSpec { seed, form: Form { buckets: 1, ..spec.form }, ..spec.clone() }
+    let of_bucket = |seed| derived(b"sotto voce apart round v1\0", seed, bucket);
+    let (seed, whitening) = (of_bucket(&spec.seed), of_bucket(&spec.whitening));
+    RoundSpec { seed, whitening, form: Form { buckets: 1, ..spec.form }, ..spec.clone() }
 }
 
 fn derived(domain: &[u8], from: &[u8; 32], bucket: usize) -> [u8; 32] {
@@ -185,6 +186,14 @@ impl Pending for Wanted {
         self.spec == *spec
     }
 
+    fn again(&self, spec: &RoundSpec) -> Option<Box<dyn Pending>> {
+        let of_bucket = |(bucket, pending): (usize, &dyn Pending)| pending.again(&alone(spec, bucket));
+        let pending = self.buckets.iter().map(|pending| &**pending);
+        let buckets = pending.enumerate().map(of_bucket).collect::<Option<_>>()?;
+        let wanted = Self { spec: spec.clone(), sizes: self.sizes, buckets };
+        self.spec.asks_as(spec).then(|| Box::new(wanted) as _)
+    }
+
     fn read(self: Box<Self>, hint: &[u8], answer: &[u8]) -> Vec<Result<Vec<u8>, Error>> {
         let sizes = self.sizes;
         let read = |(bucket, pending): (usize, Box<dyn Pending>)| {
@@ -240,7 +249,8 @@ mod tests {
     #[test]
     fn the_seed_of_a_bucket_is_the_published_one() {
         let form = Form { buckets: 4, elements: 5, element_bytes: 288 };
-        let spec = RoundSpec { seed: [7; 32], round: 9, form, profile: Profile::default() };
+        let spec =
+            RoundSpec { seed: [7; 32], whitening: [7; 32], round: 9, form, profile: Profile::default() };
         let alone = alone(&spec, 3);
         let seed: String = alone.seed.iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(seed, "f14b4bb85ca1df222c4f5e1a58733d0d8d733049c828538f514b58e1b059c9cf");

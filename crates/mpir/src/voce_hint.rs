@@ -2,9 +2,10 @@
 
 use core::fmt;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use pir_core::bfv::security_bits;
-use pir_core::voce::{self, Asked, DEGREE, Ending, MODULUS_BITS, Pools, Shape, Unit};
+use pir_core::voce::{self, Asked, DEGREE, Ending, MODULUS_BITS, Pools, Seeds, Shape, Unit};
 use rand_core::CryptoRng;
 use rayon::prelude::{IntoParallelIterator, ParallelIterator};
 use sha2::{Digest, Sha256};
@@ -34,6 +35,11 @@ impl fmt::Debug for VoceHint {
 const NAME: &str = "voce-hint";
 
 const KEYS_BYTES: usize = 8;
+
+/// What the public halves of a round, and its whitening, follow from.
+pub(crate) fn seeds(spec: &RoundSpec) -> Seeds {
+    Seeds { halves: spec.seed, whitening: spec.whitening }
+}
 
 fn of_round(spec: &RoundSpec) -> Result<(Shape, Sizes), Error> {
     let Form { buckets, elements, element_bytes } = spec.form;
@@ -93,7 +99,7 @@ impl Engine for VoceHint {
         let prepare = |number| {
             let content = |bucket: usize| different[bucket / copies].as_slice();
             let contents: Vec<&[u8]> = sizes.units.range(number).map(content).collect();
-            Unit::new(&self.pools, &shape, &spec.seed, number, &contents)
+            Unit::new(&self.pools, &shape, &seeds(spec), number, &contents)
         };
         let units: Vec<Unit> =
             (0..sizes.units.count()).into_par_iter().map(prepare).collect::<Result<_, _>>()?;
@@ -122,7 +128,7 @@ impl Engine for VoceHint {
         let request = voce::Request::new(&shape, spec.form.buckets, request)?;
         let contents: Vec<&[u8]> = contents.chunks_exact(each).collect();
         // Who checks an answer now and then keeps no memory for the next time.
-        Ok(Unit::answer_once(&Pools::default(), &shape, &spec.seed, unit, &contents, &request)?)
+        Ok(Unit::answer_once(&Pools::default(), &shape, &seeds(spec), unit, &contents, &request)?)
     }
 }
 
@@ -161,7 +167,7 @@ impl Client {
         targets.iter().for_each(|target| own.update((*target as u64).to_le_bytes()));
         let own = Zeroizing::new(own.finalize().into());
         let (bytes, asked) = voce::request(&shape, &spec.seed, &targets, &own)?;
-        Ok(Request { bytes, pending: Box::new(Wanted { spec, sizes, asked }) })
+        Ok(Request { bytes, pending: Box::new(Wanted { spec, sizes, asked: Arc::new(asked) }) })
     }
 }
 
@@ -193,20 +199,24 @@ impl EngineClient for Client {
 struct Wanted {
     spec: RoundSpec,
     sizes: Sizes,
-    asked: Asked,
+    asked: Arc<Asked>,
 }
 
 impl Pending for Wanted {
-    /// Every round has other public halves.
     fn serves(&self, spec: &RoundSpec) -> bool {
         self.spec == *spec
+    }
+
+    fn again(&self, spec: &RoundSpec) -> Option<Box<dyn Pending>> {
+        let wanted = Self { spec: spec.clone(), sizes: self.sizes, asked: Arc::clone(&self.asked) };
+        self.spec.asks_as(spec).then(|| Box::new(wanted) as _)
     }
 
     fn read(self: Box<Self>, hint: &[u8], answer: &[u8]) -> Vec<Result<Vec<u8>, Error>> {
         let unit = |unit: usize| {
             let hint = self.sizes.hint.part("bytes of the hint", hint, unit)?;
             let answer = self.sizes.answer.part("bytes of the answer", answer, unit)?;
-            Ok(self.asked.read(unit, hint, answer)?)
+            Ok(self.asked.read(&self.spec.whitening, unit, hint, answer)?)
         };
         let all = (0..self.sizes.units.count()).into_par_iter().flat_map_iter(|number| {
             let buckets = self.sizes.units.range(number).len();

@@ -23,7 +23,7 @@ fn contents(shape: &Shape) -> Vec<Vec<u8>> {
 
 fn unit(pool: &Pools, shape: &Shape, contents: &[Vec<u8>]) -> Unit {
     let contents: Vec<&[u8]> = contents.iter().map(Vec::as_slice).collect();
-    Unit::new(pool, shape, &SEED, 0, &contents).expect("a unit of this shape")
+    Unit::new(pool, shape, &SEED.into(), 0, &contents).expect("a unit of this shape")
 }
 
 fn voce(criterion: &mut Criterion) {
@@ -66,7 +66,8 @@ fn selected(criterion: &mut Criterion) {
             format!("{elements}x{BYTES}/{columns}-columns/{}-buckets/{back_end}", shape.unit_buckets());
         let (pool, contents) = (Pools::default(), contents(&shape));
         let contents: Vec<&[u8]> = contents.iter().map(Vec::as_slice).collect();
-        let unit = || select::Unit::new(&pool, &shape, &SEED, 0, &contents).expect("a unit of this shape");
+        let unit =
+            || select::Unit::new(&pool, &shape, &SEED.into(), 0, &contents).expect("a unit of this shape");
         let mut group = criterion.benchmark_group("voce-selected");
         group.sample_size(10);
         group.bench_function(format!("setup/{name}"), |b| b.iter(|| one.install(unit)));

@@ -63,7 +63,7 @@ use identity::Identity;
 pub use invitations::{Holder, OpenInvitation};
 use left::LeftGroups;
 pub use notice::{Notice, Warning};
-pub use retrieval::{Lookups, Retrieval};
+pub use retrieval::{Lookups, Plan, Retrieval};
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use state::checked;
 use unshown::Offered;

@@ -3,7 +3,9 @@
 use pbc::{CuckooCode, HashedCode, HybridCode, PartitionedCode, ReplicationCode};
 use serde::{Deserialize, Serialize};
 
+use crate::Round;
 use crate::error::ShapeError;
+use crate::reaction::REACTION_ROUNDS;
 
 /// Which batch code the rounds of a server have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,7 +21,14 @@ pub enum CodeKind {
     /// w-way cuckoo hashing of places in a table, which clients compute: boxes are found by slots and not by labels, and
     /// there is no mapping.
     Partitioned,
+    /// The same, with places that stay, and queries that stand, for [`STANDING_ROUNDS`] rounds: an *epoch*.
+    Standing,
 }
+
+/// Rounds of an epoch in which queries stand: those whose numbers, divided by this, have one quotient.
+///
+/// They are those of a block, so that what a client says changes where the places change.
+pub const STANDING_ROUNDS: u64 = REACTION_ROUNDS;
 
 impl CodeKind {
     /// The byte that stands for it.
@@ -30,6 +39,7 @@ impl CodeKind {
             Self::Hybrid => 1,
             Self::Single => 2,
             Self::Partitioned => 3,
+            Self::Standing => 4,
         }
     }
 
@@ -41,6 +51,7 @@ impl CodeKind {
             1 => Some(Self::Hybrid),
             2 => Some(Self::Single),
             3 => Some(Self::Partitioned),
+            4 => Some(Self::Standing),
             _ => None,
         }
     }
@@ -48,7 +59,19 @@ impl CodeKind {
     /// Whether boxes are found by slots.
     #[must_use]
     pub const fn has_slots(self) -> bool {
-        matches!(self, Self::Partitioned)
+        matches!(self, Self::Partitioned | Self::Standing)
+    }
+
+    /// Rounds for which places stay and queries stand.
+    #[must_use]
+    pub const fn epoch_rounds(self) -> u64 {
+        if matches!(self, Self::Standing) { STANDING_ROUNDS } else { 1 }
+    }
+
+    /// The first round of the epoch of a round: that round itself, unless queries stand.
+    #[must_use]
+    pub const fn epoch(self, round: Round) -> Round {
+        Round(round.0 - round.0 % self.epoch_rounds())
     }
 }
 
@@ -98,7 +121,9 @@ impl CodeShape {
             {
                 Err(ShapeError::Hybrid)
             }
-            CodeKind::Partitioned if !buckets.is_multiple_of(choices.into()) => Err(ShapeError::Groups),
+            CodeKind::Partitioned | CodeKind::Standing if !buckets.is_multiple_of(choices.into()) => {
+                Err(ShapeError::Groups)
+            }
             _ => Ok(()),
         }
     }
@@ -107,7 +132,7 @@ impl CodeShape {
     #[must_use]
     pub const fn copying(&self) -> u16 {
         match self.kind {
-            CodeKind::Cuckoo | CodeKind::Partitioned => self.buckets,
+            CodeKind::Cuckoo | CodeKind::Partitioned | CodeKind::Standing => self.buckets,
             CodeKind::Hybrid => self.buckets / CUBE_BUCKETS * CUBE_COPYING,
             CodeKind::Single => 1,
         }
@@ -116,21 +141,23 @@ impl CodeShape {
     /// The code of a seed, by which boxes are found under labels.
     ///
     /// # Errors
-    /// If there is none, which [`CodeShape::check`] excludes but for [`CodeKind::Partitioned`].
+    /// If there is none, which [`CodeShape::check`] excludes but with slots.
     pub fn code(&self, seed: [u8; 32]) -> Result<Box<dyn HashedCode>, pbc::Error> {
         let (k, b, w) = (self.retrieve.into(), usize::from(self.buckets), self.choices.into());
         Ok(match self.kind {
             CodeKind::Cuckoo => Box::new(CuckooCode::new(k, b, w, seed)?),
             CodeKind::Hybrid => Box::new(HybridCode::new(k, b / usize::from(CUBE_BUCKETS), seed)?),
             CodeKind::Single => Box::new(ReplicationCode::new(k, seed)?),
-            CodeKind::Partitioned => return Err(pbc::Error::Parameters("boxes are found by slots")),
+            CodeKind::Partitioned | CodeKind::Standing => {
+                return Err(pbc::Error::Parameters("boxes are found by slots"));
+            }
         })
     }
 
     /// The code of a seed, by which boxes are found in a table of so many places.
     ///
     /// # Errors
-    /// If there is none: but for [`CodeKind::Partitioned`] of a shape that [`CodeShape::check`] passes.
+    /// If there is none: but with slots, of a shape that [`CodeShape::check`] passes.
     pub fn slot_code(&self, seed: [u8; 32], places: usize) -> Result<PartitionedCode, pbc::Error> {
         if !self.kind.has_slots() {
             return Err(pbc::Error::Parameters("boxes are found by labels"));
@@ -144,14 +171,16 @@ mod tests {
     use pbc::BatchCode as _;
 
     use super::{CodeKind, CodeShape};
+    use crate::Round;
+    use crate::reaction::block;
 
-    const KINDS: [CodeKind; 4] =
-        [CodeKind::Cuckoo, CodeKind::Hybrid, CodeKind::Single, CodeKind::Partitioned];
+    const KINDS: [CodeKind; 5] =
+        [CodeKind::Cuckoo, CodeKind::Hybrid, CodeKind::Single, CodeKind::Partitioned, CodeKind::Standing];
 
     /// A shape that passes sizes buffers and calls: it must be exactly that of the code.
     #[test]
     fn every_shape_that_passes_is_that_of_its_code() {
-        let mut passed = [0; 4];
+        let mut passed = [0; 5];
         for (number, kind) in KINDS.into_iter().enumerate() {
             assert_eq!(CodeKind::of_byte(kind.byte()), Some(kind));
             for retrieve in [0, 1, 2, 3, 8, 9, 16, 256, 257] {
@@ -184,6 +213,22 @@ mod tests {
         }
         assert_eq!(passed[2], 7, "one shape for each k");
         assert!(passed[0] > 100 && passed[1] > 10 && passed[3] > 100, "{passed:?}");
-        assert_eq!(CodeKind::of_byte(4), None);
+        assert_eq!(passed[3], passed[4], "that queries stand changes no shape");
+        assert_eq!(CodeKind::of_byte(5), None);
+    }
+
+    /// An epoch that began within a block of reactions would show what was read in the middle of it.
+    #[test]
+    fn an_epoch_is_a_block_of_reactions() {
+        for round in [0, 1, 7, 8, 9, 1_000, 1_007, u64::MAX] {
+            for kind in KINDS {
+                let (epoch, rounds) = (kind.epoch(Round(round)), kind.epoch_rounds());
+                assert!(epoch.0 <= round && round - epoch.0 < rounds && epoch.0.is_multiple_of(rounds));
+                assert_eq!(rounds, if kind == CodeKind::Standing { 8 } else { 1 });
+            }
+            let epoch = CodeKind::Standing.epoch(Round(round));
+            assert_eq!(block(epoch), block(Round(round)));
+            assert!(epoch.0 == 0 || block(Round(epoch.0 - 1)) != block(epoch));
+        }
     }
 }

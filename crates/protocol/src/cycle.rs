@@ -88,7 +88,7 @@ impl Cycle {
         order.get((round.0 % places) as usize).map_or(0, |place| *place as u8)
     }
 
-    /// The units polled in a round: at most k.
+    /// The units polled in a round, or in an epoch of this number: at most k.
     pub(crate) fn polled(&self, round: Round) -> Vec<u16> {
         let (units, retrieve) = (self.units(), self.retrieve.max(1));
         let rounds = u64::from(units.div_ceil(retrieve));

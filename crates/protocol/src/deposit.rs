@@ -11,6 +11,8 @@ use crate::error::Malformed;
 pub const LABEL_BYTES: usize = 16;
 /// Bytes of a sealed box: the PIR element.
 pub const BOX_BYTES: usize = 288;
+/// Bytes of a label by which it selects a cell, on a server with slots.
+pub const SELECTOR_BYTES: usize = 4;
 /// Bytes of a deposit.
 pub const DEPOSIT_BYTES: usize = LABEL_BYTES + BOX_BYTES;
 
@@ -22,6 +24,24 @@ const COPY_DOMAIN: &[u8] = b"sotto/deposit/v1/copy\0";
 /// Under which name a box is stored: pseudorandom to all but its sender and its readers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Label(pub [u8; LABEL_BYTES]);
+
+impl Label {
+    /// By what it selects a cell, on a server with slots.
+    pub(crate) fn selector(&self) -> [u8; SELECTOR_BYTES] {
+        core::array::from_fn(|at| self.0[at])
+    }
+
+    /// The same label in another cell.
+    pub(crate) fn aimed(mut self, selector: [u8; SELECTOR_BYTES]) -> Self {
+        self.0[..SELECTOR_BYTES].copy_from_slice(&selector);
+        self
+    }
+
+    /// The same in a cell where nobody looks: by the bytes of which a server with slots is sent nothing.
+    pub(crate) fn aimed_elsewhere(self) -> Self {
+        self.aimed(core::array::from_fn(|at| self.0[LABEL_BYTES - SELECTOR_BYTES + at]))
+    }
+}
 
 // A label seen beside an account or a contact is metadata, so it does not print itself.
 impl fmt::Debug for Label {

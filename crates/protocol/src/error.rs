@@ -180,6 +180,7 @@ reasons! {
         ShortQuery = "server-short-query": "it leaves too little time to build the queries of so many buckets",
         Version = "server-version": "it speaks another version of the protocol; update the older side",
         NoSerial = "server-no-serial": "its announcement has no number",
+        Epochs = "server-epochs": "its seeds begin in the middle of an epoch in which queries stand",
         NoSeeds = "server-no-seeds": "it has no seeds for its rounds",
         Retained = "server-retained": "retained rounds must be 1 to 4",
         Timing = "server-timing": "its round timing is contradictory",

@@ -559,6 +559,8 @@ fn pair(rounds: u64) -> Option<[Pair; 2]> {
             round,
             mine: true,
             slot: None,
+            last: None,
+            knocks: true,
             head: None,
             identity: &keys[number],
         };

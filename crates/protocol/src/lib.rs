@@ -144,7 +144,7 @@ pub use client::{
     Client, Holder, Lookups, MessageId, Notice, OpenInvitation, Outgoing, OwnSlot, Retrieval, Settings,
     Unshown, Waiting, Warning,
 };
-pub use code::{CodeKind, CodeShape};
+pub use code::{CodeKind, CodeShape, STANDING_ROUNDS};
 pub use conversation::{ConversationId, ConversationKind, ConversationSummary};
 pub use cover::cover;
 pub use deposit::{Deposit, Label, SealedBox};

@@ -41,6 +41,7 @@ const BUCKETS_DOMAIN: &[u8] = b"sotto/manifest/v2/buckets\0";
 const UNIT_HINT_DOMAIN: &[u8] = b"sotto/manifest/v3/unit hint\0";
 const HINT_DOMAIN: &[u8] = b"sotto/manifest/v3/hint\0";
 const RETRIEVAL_DOMAIN: &[u8] = b"sotto/manifest/v2/retrieval\0";
+const STANDING_DOMAIN: &[u8] = b"sotto/manifest/v3/standing\0";
 
 /// Everything that server and clients must agree on about one sealed round.
 ///
@@ -233,6 +234,24 @@ impl Manifest {
         hash.chain_update(self.round.0.to_le_bytes()).chain_update(self.round_seed).finalize().into()
     }
 
+    /// Public randomness under which queries of the round are made. It is [`Manifest::retrieval_seed`] or, where queries stand, one
+    /// for all rounds of an epoch whose tables have as many places: SHA-256 of domain, root key, number and seed of the epoch's
+    /// first round, and the number of places.
+    #[must_use]
+    pub fn query_seed(&self, root: &[u8; 32]) -> [u8; 32] {
+        if self.code.epoch_rounds() == 1 {
+            return self.retrieval_seed(root);
+        }
+        let hash = Sha256::new_with_prefix(STANDING_DOMAIN).chain_update(root);
+        let hash = hash.chain_update(self.code.epoch(self.round).0.to_le_bytes());
+        hash.chain_update(self.epoch_seed()).chain_update(self.entries.to_le_bytes()).finalize().into()
+    }
+
+    /// The seed of the first round of the epoch: it follows from that of any other.
+    fn epoch_seed(&self) -> [u8; 32] {
+        (self.code.epoch(self.round).0..self.round.0).fold(self.round_seed, |seed, _| seed::step(&seed))
+    }
+
     /// The batch code with its dimensions.
     #[must_use]
     pub const fn shape(&self) -> CodeShape {
@@ -251,14 +270,15 @@ impl Manifest {
     /// The round's batch code, if boxes are found by slots.
     ///
     /// Places are drawn anew in every round, so that accounts whose slots share buckets do so in one round and not in the
-    /// next: whoever gives out slots and knows the seeds gains one round by that, and not as many as have one seed.
+    /// next: whoever gives out slots and knows the seeds gains one round by that, and not as many as have one seed. Where queries
+    /// stand, an epoch is what a round is elsewhere.
     ///
     /// # Errors
     /// [`Error::Manifest`] if there is no such code, which [`Manifest::check`] excludes but with labels.
     pub fn slot_code(&self) -> Result<PartitionedCode, Error> {
         let none = || Error::Manifest(ManifestError::NoCode);
         let places = usize::try_from(self.entries).map_err(|_| none())?;
-        self.shape().slot_code(self.round_seed, places).map_err(|_| none())
+        self.shape().slot_code(self.epoch_seed(), places).map_err(|_| none())
     }
 
     /// The round's table, if boxes are found by slots.

@@ -9,7 +9,7 @@ mod lookup;
 
 pub(crate) use bloom::FALSE_POSITIVES;
 pub use bloom::{BloomMapping, MAPPING_HEADER_BYTES};
-pub use lookup::{Lookup, Outcome, Reading, Sought, Targets};
+pub use lookup::{Lookup, Outcome, Places, Reading, Sought, Targets};
 
 /// The stretch of positions to search for a key in a bucket of `count` elements sorted by a uniform key, from the first on up
 /// to before the second: so many around `order * count / 2^64`. No branch and no address tells which they are.

@@ -104,12 +104,12 @@ impl ServerParameters {
     pub const fn lookup_slot_ms(shape: CodeShape) -> u32 {
         let (k, b, w) = (shape.retrieve as u64, shape.buckets as u64, shape.choices as u64);
         let entries = match shape.kind {
-            CodeKind::Cuckoo | CodeKind::Partitioned => w * k * k * (3 * k + 4 * b),
+            CodeKind::Cuckoo | CodeKind::Partitioned | CodeKind::Standing => w * k * k * (3 * k + 4 * b),
             CodeKind::Hybrid | CodeKind::Single => 0,
         };
         // Halves of a millisecond.
         let stretches = match shape.kind {
-            CodeKind::Partitioned => 0,
+            CodeKind::Partitioned | CodeKind::Standing => 0,
             CodeKind::Cuckoo | CodeKind::Hybrid => w * k,
             CodeKind::Single => 4 * k,
         };
@@ -175,6 +175,9 @@ impl ServerParameters {
             return refuse(NegotiationError::NoSerial);
         }
         self.seeds.check()?;
+        if !self.seeds.first.0.is_multiple_of(self.code.epoch_rounds()) {
+            return refuse(NegotiationError::Epochs);
+        }
         self.key_epoch.check(&self.manifest_key).map_err(Error::Negotiation)?;
         self.check_numbers()
     }
@@ -375,6 +378,24 @@ impl Fields<'_> {
 mod tests {
     use super::{ANNOUNCEMENT_BYTES, RoundMode, ServerParameters, Succession};
     use crate::{CodeKind, CodeShape, KeyEpoch, PROTOCOL_VERSION, Round, SeedCommitment};
+
+    /// The rounds of an epoch must have seeds of one chain.
+    #[test]
+    fn where_queries_stand_seeds_begin_with_an_epoch() {
+        let parameters = |code, first| ServerParameters {
+            code,
+            buckets: 9,
+            seeds: SeedCommitment { first: Round(first), segments: 1, root: [2; 32] },
+            query_ms: 105,
+            ..parameters()
+        };
+        for first in 0..24 {
+            assert_eq!(parameters(CodeKind::Partitioned, first).check(), Ok(()));
+            let checked = parameters(CodeKind::Standing, first).check();
+            assert_eq!(checked.is_ok(), first % 8 == 0, "{first}");
+            assert!(checked.is_ok() || checked.unwrap_err().code() == "server-epochs");
+        }
+    }
 
     fn parameters() -> ServerParameters {
         ServerParameters {

@@ -30,12 +30,13 @@ use ed25519_dalek::SigningKey;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
+use crate::deposit::SELECTOR_BYTES;
 use crate::error::{InputError, Malformed};
 use crate::invitation::Invitation;
 use crate::message::{Frame, Head, Kind, PAIR_CONTENT};
 use crate::ratchet::Chain;
 use crate::reaction::block;
-use crate::seal::{Plaintext, SealingKey};
+use crate::seal::{OpeningKey, Plaintext, SealingKey};
 use crate::secret::Secret;
 use crate::stream::{Inbox, Item, Outbox};
 use crate::table::telling;
@@ -406,14 +407,14 @@ impl Pair {
         let expects_knock = turn.slot.is_some() && self.expects_knock();
         if let Some(handshake) = self.stage.handshake_mut()
             && let Some(requests) = &mut handshake.requests
-            && let Some(key) = requests.take(turn.round)
+            && let (aim, Some(key)) = (aim(requests, turn), requests.take(turn.round))
         {
             if self.inviter {
                 let key = key.opening(0);
                 // Once the peer was heard, this is for somebody else alone.
                 let spare = handshake.confirmed;
                 if turn.slot.is_some() {
-                    let key = key.again();
+                    let key = aimed(key.again(), aim);
                     listening.push(Listening { spare, ..Listening::to(REQUESTS + KNOCK, 0, key) });
                 }
                 // In the slot of a peer who is known nobody else's request comes to lie.
@@ -421,18 +422,20 @@ impl Pair {
                     listening.push(Listening { spare, ..Listening::to(REQUESTS, 0, key) });
                 }
             } else if turn.mine && says == Says::Request {
-                deposit = hello(turn, &handshake.request, key.sealing(0));
+                deposit = hello(turn, &handshake.request, (key.sealing(0), aim));
             }
         }
-        let mut speaks = None;
+        let (mut speaks, mut answers) = (None, None);
         if let Some(chains) = &mut self.chains {
+            let aim_of_knock = aim(&mut chains.receive, turn);
             if let Some(key) = chains.receive.take(turn.round) {
                 let key = key.opening(0);
                 if expects_knock && !self.inviter {
-                    listening.push(Listening::to(TALK + KNOCK, 0, key.again()));
+                    listening.push(Listening::to(TALK + KNOCK, 0, aimed(key.again(), aim_of_knock)));
                 }
                 listening.push(Listening::to(TALK, 0, key));
             }
+            answers = aim(&mut chains.send, turn);
             speaks = chains.send.take(turn.round);
         }
         if let Stage::Renewing(renewal) = &mut self.stage
@@ -448,7 +451,7 @@ impl Pair {
         if let Some(key) = speaks.filter(|_| turn.mine) {
             match says {
                 Says::Nothing | Says::Request => {}
-                Says::Answer => deposit = self.answer(turn, key.sealing(0)),
+                Says::Answer => deposit = self.answer(turn, (key.sealing(0), answers)),
                 Says::Texts => deposit = self.speak(turn, key.sealing(0)),
             }
         }
@@ -539,7 +542,7 @@ impl Pair {
         };
     }
 
-    fn answer(&self, turn: &Turn, key: SealingKey) -> Option<Deposit> {
+    fn answer(&self, turn: &Turn, key: (SealingKey, Option<Aim>)) -> Option<Deposit> {
         let terms = self.stage.handshake()?.terms?;
         hello(turn, &terms.sign(true, turn.identity), key)
     }
@@ -696,7 +699,22 @@ impl Pair {
     }
 }
 
-fn hello(turn: &Turn, content: &[u8], key: SealingKey) -> Option<Deposit> {
+/// In which cell a knock is, where that is not told by its own label.
+type Aim = [u8; SELECTOR_BYTES];
+
+/// That of knocks under labels of a chain, for who has not taken the round's key.
+fn aim(chain: &mut Chain, turn: &Turn) -> Option<Aim> {
+    turn.last.and_then(|last| chain.foretell(turn.round, last))
+}
+
+fn aimed(key: OpeningKey, aim: Option<Aim>) -> OpeningKey {
+    match aim {
+        Some(aim) => key.aimed(aim),
+        None => key,
+    }
+}
+
+fn hello(turn: &Turn, content: &[u8], (key, aim): (SealingKey, Option<Aim>)) -> Option<Deposit> {
     let frame = Frame {
         kind: Kind::Hello,
         flags: 0,
@@ -711,7 +729,15 @@ fn hello(turn: &Turn, content: &[u8], key: SealingKey) -> Option<Deposit> {
     let deposit = frame.encode().ok().map(|plaintext| key.seal(&plaintext))?;
     // Who does not know yet where this person is found learns it by the knock.
     Some(match turn.slot {
-        Some(slot) => Deposit { label: telling(&deposit.label, slot), ..deposit },
+        Some(slot) => {
+            let label = match aim {
+                None => deposit.label,
+                Some(aim) if turn.knocks => deposit.label.aimed(aim),
+                // That of the epoch's last round is the cell that was selected before.
+                Some(_) => deposit.label.aimed_elsewhere(),
+            };
+            Deposit { label: telling(&label, slot), ..deposit }
+        }
         None => deposit,
     })
 }

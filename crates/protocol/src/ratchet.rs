@@ -11,9 +11,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::deposit::SELECTOR_BYTES;
 use crate::seal::{OpeningKey, SealingKey};
 use crate::secret::Secret;
-use crate::{Error, Label, Round, domain};
+use crate::{Error, Label, Round, STANDING_ROUNDS, domain};
 
 /// The most steps by which a chain may be behind when it begins: 485 days of ten-second rounds.
 pub(crate) const STEPS_MAX: u64 = 1 << 22;
@@ -70,6 +71,17 @@ impl Chain {
         let key = self.key.expand(domain::ROUND_KEY, &[]);
         self.step();
         Some(RoundKey { round, key })
+    }
+
+    /// The first bytes of the label of `last`, for who asks before it takes the key of `round`, which is not after it. It tells
+    /// nothing of the labels in between. `None` as for [`Chain::take`].
+    pub(crate) fn foretell(&mut self, round: Round, last: Round) -> Option<[u8; SELECTOR_BYTES]> {
+        self.step_towards(round, STEPS_ROUND);
+        if self.round != round || last < round || last.0 - round.0 >= STANDING_ROUNDS {
+            return None;
+        }
+        let label = self.clone().take(last)?.label(0);
+        Some(label.selector())
     }
 
     fn step(&mut self) {
@@ -167,6 +179,23 @@ mod tests {
         assert!(chain.take(Round(5)).is_some());
         assert!(chain.take(Round(u64::MAX)).is_none());
         assert_eq!(chain.round, Round(6 + STEPS_ROUND));
+    }
+
+    /// Both ends foretell the same in every round of an epoch, and what they take in its last round begins so.
+    #[test]
+    fn what_is_foretold_is_how_the_last_label_begins_and_costs_no_key() {
+        let (mut steady, mut absent) = (chain(), chain());
+        let last = Round(15);
+        for round in 8..=15 {
+            let foretold = steady.foretell(Round(round), last).unwrap();
+            let label = steady.take(Round(round)).unwrap().label(0);
+            assert_eq!(foretold == label.selector(), round == 15, "round {round}");
+            let mut late = absent.clone();
+            assert_eq!(late.foretell(Round(round), last), Some(foretold), "round {round}");
+        }
+        assert_eq!(steady.foretell(Round(15), last), None, "that is past");
+        assert_eq!(absent.foretell(Round(8), Round(16)), None, "that is another epoch's");
+        assert_eq!(absent.foretell(Round(9), Round(8)), None);
     }
 
     /// The layout of the derivation, for other implementations.

@@ -15,7 +15,7 @@ use aes_gcm_siv::{Aes256GcmSiv, KeyInit, Nonce};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
-use crate::deposit::{BOX_BYTES, LABEL_BYTES};
+use crate::deposit::{BOX_BYTES, LABEL_BYTES, SELECTOR_BYTES};
 use crate::secret::Secret;
 use crate::{Deposit, Label, Round, SealedBox, domain};
 
@@ -73,6 +73,12 @@ impl OpeningKey {
     /// The same key once more: it opens nothing else.
     pub(crate) fn again(&self) -> Self {
         Self { round: self.round, label: self.label, key: self.key.clone() }
+    }
+
+    /// The same key for a knock in another cell, whose box it does not open.
+    pub(crate) fn aimed(mut self, selector: [u8; SELECTOR_BYTES]) -> Self {
+        self.label = self.label().aimed(selector).0;
+        self
     }
 
     /// The plaintext, if these are the bytes of a box sealed under this key's twin.

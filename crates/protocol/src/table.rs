@@ -14,7 +14,7 @@
 
 use sha2::{Digest, Sha256};
 
-use crate::deposit::BOX_BYTES;
+use crate::deposit::{BOX_BYTES, SELECTOR_BYTES};
 use crate::{Deposit, Label};
 
 const CONTEST_DOMAIN: &[u8] = b"sotto/table/v1/contest\0";
@@ -28,7 +28,7 @@ pub const KNOCK_BYTES: usize = CELL_AT + CELL_BYTES;
 /// Bytes that an account sends with its slot: knock and box.
 pub const SENT_BYTES: usize = KNOCK_BYTES + BOX_BYTES;
 
-const CELL_AT: usize = 4;
+const CELL_AT: usize = SELECTOR_BYTES;
 const CELL_BYTES: usize = 8;
 /// Cells of a place.
 const CELLS: u32 = (BOX_BYTES / CELL_BYTES) as u32;
@@ -114,7 +114,7 @@ impl Table {
     /// The place of the cell of a label, and where in it the cell is.
     #[must_use]
     pub fn cell(self, label: &Label) -> (u32, core::ops::Range<usize>) {
-        let selector = u32::from_le_bytes(core::array::from_fn(|at| label.0[at]));
+        let selector = u32::from_le_bytes(label.selector());
         let cell = selector % (self.lots * CELLS);
         let at = (cell % CELLS) as usize * CELL_BYTES;
         (self.slots() + cell / CELLS, at..at + CELL_BYTES)

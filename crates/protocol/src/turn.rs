@@ -12,6 +12,11 @@ pub(crate) struct Turn<'a> {
     pub(crate) mine: bool,
     /// The slot of this person, which the knocks of hellos tell, on a server that has slots.
     pub(crate) slot: Option<u32>,
+    /// The last round of the epoch, where queries stand: in all of its rounds a knock is looked for in one cell, that of the label
+    /// of the last.
+    pub(crate) last: Option<Round>,
+    /// Whether the conversation's knock may be in that cell: in the first of its turns in the epoch, so that nobody sees it twice.
+    pub(crate) knocks: bool,
     /// The newest verified manifest.
     pub(crate) head: Option<Head>,
     pub(crate) identity: &'a ed25519_dalek::SigningKey,

@@ -83,7 +83,15 @@ fn exchange(pairs: &mut [Pair; 2], round: u64, head: Option<Head>) -> [Option<De
     let round = Round(round);
     let identities = [key(1), key(2)];
     let mut open = |side: usize| {
-        pairs[side].open_round(&Turn { round, mine: true, slot: None, head, identity: &identities[side] })
+        pairs[side].open_round(&Turn {
+            round,
+            mine: true,
+            slot: None,
+            last: None,
+            knocks: true,
+            head,
+            identity: &identities[side],
+        })
     };
     let [(from_inviter, to_inviter), (from_invited, to_invited)] = [open(0), open(1)];
     for (side, sent, boxes) in [(0, &from_invited, to_inviter), (1, &from_inviter, to_invited)] {
@@ -164,7 +172,15 @@ fn a_group_has_the_published_deposits() {
     let identity = key(2);
     let deposit = |group: &mut Group, round: u64, head| {
         group
-            .open_round(&Turn { round: Round(round), mine: true, slot: None, head, identity: &identity })
+            .open_round(&Turn {
+                round: Round(round),
+                mine: true,
+                slot: None,
+                last: None,
+                knocks: true,
+                head,
+                identity: &identity,
+            })
             .0
             .unwrap()
     };

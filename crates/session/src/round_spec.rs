@@ -41,7 +41,8 @@ pub fn round_spec(
 ) -> Result<(RoundSpec, Sizes), RoundRefused> {
     let elements = usize::try_from(manifest.bucket_size).map_err(|_| RoundRefused::Sizes)?;
     let spec = RoundSpec {
-        seed: manifest.retrieval_seed(&root.0),
+        seed: manifest.query_seed(&root.0),
+        whitening: manifest.retrieval_seed(&root.0),
         round: manifest.round.0,
         form: Form { buckets: manifest.buckets.into(), elements, element_bytes: BOX_BYTES },
         profile: Profile(manifest.profile),
@@ -67,7 +68,13 @@ pub fn round_spec(
 pub(crate) fn security_bits(engine: &dyn Engine) -> u32 {
     let form = Form { buckets: 1, elements: 1, element_bytes: BOX_BYTES };
     // It does not depend on the seed.
-    let spec = engine.profile(form).map(|profile| RoundSpec { seed: [0; 32], round: 0, form, profile });
+    let spec = engine.profile(form).map(|profile| RoundSpec {
+        seed: [0; 32],
+        whitening: [0; 32],
+        round: 0,
+        form,
+        profile,
+    });
     spec.and_then(|spec| engine.assurance(&spec)).map_or(0, |assurance| assurance.security_bits)
 }
 

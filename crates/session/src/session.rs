@@ -8,7 +8,7 @@ use bytes::Bytes;
 use sha2::{Digest, Sha256};
 use sotto_protocol::{OwnSlot, Round, SignedDirectory, SignedManifest, Succession};
 use sotto_wire::proto::sotto_client::SottoClient;
-use sotto_wire::{Failure, Join, RootKey, StreamError, limits, proto, split};
+use sotto_wire::{Failure, Join, Refused, RootKey, StreamError, limits, proto, split};
 use tokio::time::{Instant, timeout};
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::transport::Channel;
@@ -42,6 +42,8 @@ pub struct Answers {
     pub answers: Bytes,
     /// The receipt under them, which is to be checked; of any size.
     pub receipt: Bytes,
+    /// Whether the multi-query was sent whole.
+    pub whole: bool,
     /// When the answers began to come.
     pub first: Instant,
 }
@@ -211,17 +213,40 @@ impl Session {
         let mut client = self.client.clone();
         let transfer = async {
             let stream = client.retrieve(tokio_stream::iter(chunks)).await?.into_inner();
-            let mut receipt = Bytes::new();
-            let stream = stream.map(|chunk| {
-                let proto::AnswerChunk { data, receipt: last } = chunk?;
-                // That of the last chunk is the one.
-                receipt = last;
-                Ok(data)
-            });
-            let (answers, first) = join_all(stream, answer_bytes).await?;
-            Ok(Answers { answers, receipt, first })
+            answers(stream, answer_bytes, true).await
         };
         timeout(self.settings.transfer_timeout, transfer).await.unwrap_or(Err(Failure::Unreachable))
+    }
+
+    /// The same as [`Session::retrieve`] with a multi-query that the server has, as it was sent in an earlier round of the epoch:
+    /// by its digest. If the server does not have it, it is sent whole.
+    ///
+    /// # Errors
+    /// [`Failure`].
+    pub async fn retrieve_again(
+        &self,
+        round: Round,
+        keys: &[u8; 32],
+        (query, digest): (Bytes, &[u8; 32]),
+        answer_bytes: usize,
+    ) -> Result<Answers, Failure> {
+        let request = proto::RetrieveAgainRequest {
+            session: self.token.clone(),
+            round: round.0,
+            keys: Bytes::copy_from_slice(keys),
+            query: Bytes::copy_from_slice(digest),
+        };
+        let mut client = self.client.clone();
+        let transfer = async {
+            let stream = client.retrieve_again(request).await?.into_inner();
+            answers(stream, answer_bytes, false).await
+        };
+        match timeout(self.settings.transfer_timeout, transfer).await {
+            Ok(Err(Failure::Refused(Refused::UnknownQuery))) => {
+                self.retrieve(round, keys, query, answer_bytes).await
+            }
+            answered => answered.unwrap_or(Err(Failure::Unreachable)),
+        }
     }
 
     /// The manifests of the rounds from `first` to `last`, and of these the newest [`limits::MANIFESTS_MAX`]: older ones
@@ -304,6 +329,23 @@ pub(crate) async fn within<T>(
         Ok(Err(status)) => Err(status.into()),
         Err(_) => Err(Failure::Unreachable),
     }
+}
+
+/// Answers of so many bytes, with the receipt behind them.
+async fn answers(
+    stream: Streaming<proto::AnswerChunk>,
+    bytes: usize,
+    whole: bool,
+) -> Result<Answers, Failure> {
+    let mut receipt = Bytes::new();
+    let stream = stream.map(|chunk| {
+        let proto::AnswerChunk { data, receipt: last } = chunk?;
+        // That of the last chunk is the one.
+        receipt = last;
+        Ok(data)
+    });
+    let (answers, first) = join_all(stream, bytes).await?;
+    Ok(Answers { answers, receipt, whole, first })
 }
 
 /// The whole of a stream, and when its first chunk came.

@@ -29,6 +29,7 @@ pub fn fuzz_messages(bytes: &[u8]) {
     survives::<proto::UnitRequest>(bytes);
     survives::<proto::UnitChunk>(bytes);
     survives::<proto::HintRequest>(bytes);
+    survives::<proto::RetrieveAgainRequest>(bytes);
     survives::<proto::HintChunk>(bytes);
     survives::<proto::ManifestsRequest>(bytes);
     if let Some(info) = survives::<proto::InfoResponse>(bytes)
@@ -152,6 +153,8 @@ pub fn valid() -> Vec<Vec<u8>> {
     let announced =
         proto::Announcement { announcement: vec![5; 205].into(), endorsement: vec![4; 64].into() };
     let key_again = key.clone();
+    let again =
+        proto::RetrieveAgainRequest { session: key.clone(), round: 9, keys: key.clone(), query: key.clone() };
     let query = proto::QueryChunk { session: key.clone(), round: 9, keys: key.clone(), data: short.clone() };
     vec![
         info.encode_to_vec(),
@@ -173,6 +176,7 @@ pub fn valid() -> Vec<Vec<u8>> {
         }
         .encode_to_vec(),
         query.encode_to_vec(),
+        again.encode_to_vec(),
         proto::AnswerChunk { data: short.clone(), receipt: vec![5; 64].into() }.encode_to_vec(),
         proto::UnitRequest { session: key_again, round: 9, unit: 23 }.encode_to_vec(),
         proto::MappingChunk { data: short }.encode_to_vec(),

@@ -19,6 +19,9 @@ pub enum Refused {
     /// The PIR keys are not known (any more): upload them again.
     #[error("the PIR keys are not known; upload them again")]
     UnknownKeys,
+    /// The multi-query is not known (any more): send it whole.
+    #[error("the multi-query is not known; send it whole")]
+    UnknownQuery,
     /// This call was already made in this round, with other bytes.
     #[error("the quota of this round is used up; try again in a later one")]
     Quota,
@@ -56,9 +59,10 @@ pub enum Refused {
 }
 
 impl Refused {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 13] = [
         Self::UnknownSession,
         Self::UnknownKeys,
+        Self::UnknownQuery,
         Self::Quota,
         Self::RoundClosed,
         Self::RoundNotReady,
@@ -76,7 +80,7 @@ impl Refused {
     pub fn code(self) -> Code {
         match self {
             Self::UnknownSession => Code::Unauthenticated,
-            Self::UnknownKeys | Self::Version => Code::FailedPrecondition,
+            Self::UnknownKeys | Self::UnknownQuery | Self::Version => Code::FailedPrecondition,
             Self::Quota | Self::Busy => Code::ResourceExhausted,
             Self::RoundClosed | Self::RoundNotReady => Code::OutOfRange,
             Self::Signature | Self::Token | Self::Slot => Code::PermissionDenied,
@@ -97,6 +101,7 @@ impl Refused {
         match self {
             Self::UnknownSession => "unknown-session",
             Self::UnknownKeys => "unknown-keys",
+            Self::UnknownQuery => "unknown-query",
             Self::Quota => "quota",
             Self::RoundClosed => "round-closed",
             Self::RoundNotReady => "round-not-ready",

@@ -13,7 +13,7 @@ use sotto_protocol::base32::BASE32;
 use sotto_protocol::manifest::seed::{SEGMENT_ROUNDS, SeedTree};
 use sotto_protocol::negotiation::ANNOUNCEMENT_BYTES;
 use sotto_protocol::server::SeedChain;
-use sotto_protocol::{KeyEpoch, Round, RoundMode, ServerParameters};
+use sotto_protocol::{CodeKind, KeyEpoch, Round, RoundMode, ServerParameters};
 use sotto_wire::root::endorse;
 use sotto_wire::{Announced as Told, Endorsement, RootKey};
 use zeroize::Zeroizing;
@@ -78,7 +78,7 @@ pub(crate) fn ephemeral(
     wanted: Wanted,
 ) -> Result<Announced, IdentityError> {
     let Wanted { parameters, segments, first, .. } = wanted;
-    let tree = seeds::tree(&secret, first, Vec::new(), segments).map_err(IdentityError::Seeds)?;
+    let tree = seeds::tree(&secret, beginning(first), Vec::new(), segments).map_err(IdentityError::Seeds)?;
     let seeds = SeedChain::new(secret, tree).map_err(IdentityError::Seeds)?;
     let parameters = ServerParameters { serial: 1, seeds: seeds.tree().commitment(), ..parameters };
     Ok(Announced { endorsement: endorse(root, &parameters), parameters, seeds })
@@ -163,6 +163,10 @@ pub(crate) fn take_up(
     let key_epoch = covers.map_or(key_epoch, |round| reaching(key_epoch, &parameters, round));
     let seeded = seeds.tree().commitment();
     let mut parameters = ServerParameters { serial, seeds: seeded, key_epoch, ..parameters };
+    // Before it is signed: nobody would take it.
+    if CodeKind::epoch(parameters.code, seeded.first) != seeded.first {
+        return Err(IdentityError::Epochs);
+    }
     if let Some(signed) = &signed {
         if signed.text == parameters.encode() {
             return Ok(Announced { endorsement: signed.endorsement, parameters, seeds });
@@ -222,9 +226,14 @@ fn grown(
             let all = u32::try_from(all).unwrap_or(u32::MAX);
             seeds::tree(secret, tree.commitment().first, tree.ends().to_vec(), all)
         }
-        None => seeds::tree(secret, first, Vec::new(), segments),
+        None => seeds::tree(secret, beginning(first), Vec::new(), segments),
     }
     .map_err(IdentityError::Seeds)
+}
+
+/// Where seeds begin that are to serve from a round on: at the beginning of an epoch, so that queries can stand one day.
+const fn beginning(first: Round) -> Round {
+    CodeKind::Standing.epoch(first)
 }
 
 /// What was signed last in a directory, if anything was; the signature holds.
@@ -316,9 +325,12 @@ pub(crate) mod tests {
     use mpir::noop;
     use sotto_protocol::base32::BASE32;
     use sotto_protocol::manifest::seed::SEGMENT_ROUNDS;
-    use sotto_protocol::{Round, ServerParameters};
+    use sotto_protocol::{CodeKind, Round, ServerParameters};
 
-    use super::{ANNOUNCEMENT, Announced, File, SEED_KEY, SEEDS, Wanted, manifest_key, take_up};
+    use super::{
+        ANNOUNCEMENT, Announced, File, SEED_KEY, SEEDS, Wanted, beginning, load_or_create, manifest_key,
+        seeds, take_up,
+    };
     use crate::config::Config;
     use crate::identity::Identity;
     use crate::secrets::IdentityError;
@@ -425,6 +437,25 @@ pub(crate) mod tests {
         assert!(matches!(forged, IdentityError::Mismatch(_)));
     }
 
+    /// Seeds of before may begin anywhere, and whoever is asked to let queries stand under them signs nothing.
+    #[test]
+    fn queries_do_not_stand_under_seeds_that_begin_in_the_middle_of_an_epoch() {
+        for (ahead, stands) in [(0, true), (3, false), (8, true)] {
+            let directory = tempfile::tempdir().unwrap();
+            let (path, identity) = (directory.path(), made(directory.path()));
+            let secret = load_or_create(path, SEED_KEY).unwrap();
+            let first = Round(beginning(FIRST).0 - ahead);
+            seeds::store(&path.join(SEEDS), &seeds::tree(&secret, first, Vec::new(), 2).unwrap()).unwrap();
+            let standing = |config: &mut Config| config.code = CodeKind::Standing;
+            let taken = take_up(path, &identity.root, None, wanted(&identity, standing));
+            assert_eq!(taken.is_ok(), stands, "{ahead}");
+            assert_eq!(path.join(ANNOUNCEMENT).exists(), stands);
+            assert!(taken.err().is_none_or(|error| matches!(error, IdentityError::Epochs)));
+            let slots = |config: &mut Config| config.code = CodeKind::Partitioned;
+            assert!(take_up(path, &identity.root, None, wanted(&identity, slots)).is_ok());
+        }
+    }
+
     #[test]
     fn more_seeds_begin_where_those_end_that_there_are() {
         let directory = tempfile::tempdir().unwrap();
@@ -485,7 +516,7 @@ pub(crate) mod tests {
     #[ignore = "measures"]
     fn time_of_all_seeds() {
         let began = std::time::Instant::now();
-        crate::seeds::tree(&[7; 32], FIRST, Vec::new(), crate::seeds::SEGMENTS).unwrap();
-        println!("{} segments: {:?}", crate::seeds::SEGMENTS, began.elapsed());
+        seeds::tree(&[7; 32], FIRST, Vec::new(), seeds::SEGMENTS).unwrap();
+        println!("{} segments: {:?}", seeds::SEGMENTS, began.elapsed());
     }
 }

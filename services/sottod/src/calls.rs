@@ -56,7 +56,7 @@ where
 
 /// The calls there are; whatever else somebody asks for is one more.
 fn name(path: &str) -> &'static str {
-    const CALLS: [(&str, &str); 11] = [
+    const CALLS: [(&str, &str); 12] = [
         ("Info", "info"),
         ("Challenge", "challenge"),
         ("Register", "register"),
@@ -65,6 +65,7 @@ fn name(path: &str) -> &'static str {
         ("Deposit", "deposit"),
         ("Mapping", "mapping"),
         ("Retrieve", "retrieve"),
+        ("RetrieveAgain", "retrieve_again"),
         ("Unit", "unit"),
         ("Hint", "hint"),
         ("Manifests", "manifests"),

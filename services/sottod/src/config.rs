@@ -43,7 +43,7 @@ pub struct Config {
     /// Messages a client retrieves per round (k).
     pub retrieve: u16,
     /// The batch code; cuckoo hashing is taken as [`CodeKind::Single`] if k = 1. [`CodeKind::Partitioned`] goes with slots in
-    /// place of labels; the others are there to compare with.
+    /// place of labels, and [`CodeKind::Standing`] with queries that stand, too; the others are there to compare with.
     pub code: CodeKind,
     /// Buckets (b); `None` for as many as k and w need.
     pub buckets: Option<u16>,
@@ -116,15 +116,29 @@ pub enum Addressing {
     Labels,
     /// In slots, one for each account, whose places are computed.
     Slots,
+    /// The same, with places that stay and queries that stand for eight rounds: a client uploads one of eight, and meets people, and
+    /// finds what its query has no place for, later. The server keeps the queries in memory.
+    Standing,
 }
 
 impl Addressing {
+    /// As it is written on command lines and in settings.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Labels => "labels",
+            Self::Slots => "slots",
+            Self::Standing => "standing",
+        }
+    }
+
     /// The batch code that goes with it.
     #[must_use]
     pub const fn code(self) -> CodeKind {
         match self {
             Self::Labels => CodeKind::Cuckoo,
             Self::Slots => CodeKind::Partitioned,
+            Self::Standing => CodeKind::Standing,
         }
     }
 }
@@ -156,6 +170,8 @@ pub struct Limits {
     pub retrievals: usize,
     /// Memory for multi-queries, from their first byte to the last of the answers, bytes; for one more there is none left.
     pub query_bytes: usize,
+    /// Memory for multi-queries that stand, bytes; those for which there is no room are sent again in every round.
+    pub standing_bytes: usize,
     /// Memory for answers, and, a quarter of it, for buckets that are sent to those who check answers, bytes; the next ones
     /// wait.
     pub answer_bytes: usize,
@@ -196,7 +212,7 @@ const CONNECTIONS: core::ops::RangeInclusive<u64> = 64..=1 << 18;
 
 impl Limits {
     /// Those that a machine has room for: a quarter of the memory is for keys, as many connections as there is room for keys of, a
-    /// sixteenth of it for answers and half as much for multi-queries. The rest is for rounds.
+    /// sixteenth of it for answers, half as much for multi-queries, and an eighth for those that stand. The rest is for rounds.
     pub(crate) fn of_machine(memory: Option<u64>, open_files: Option<u64>) -> Self {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let memory = usize::try_from(memory.unwrap_or(MEMORY_BYTES)).unwrap_or(usize::MAX);
@@ -217,6 +233,7 @@ impl Limits {
             queries: 1024,
             retrievals: 256,
             query_bytes: whole_mebibytes(memory / 32),
+            standing_bytes: whole_mebibytes(memory / 8),
             answer_bytes: whole_mebibytes(memory / 16),
             mappings: 1024,
             computing: threads.max(2),
@@ -337,8 +354,8 @@ impl Config {
             CodeKind::Hybrid => (2, Some(9 * usize::from(self.retrieve))),
             CodeKind::Single => (1, Some(self.retrieve.into())),
             // One bucket that holds all.
-            CodeKind::Partitioned if self.retrieve == 1 => (1, Some(1)),
-            CodeKind::Partitioned => {
+            CodeKind::Partitioned | CodeKind::Standing if self.retrieve == 1 => (1, Some(1)),
+            CodeKind::Partitioned | CodeKind::Standing => {
                 let (k, w) = (self.retrieve.into(), self.choices.into());
                 let target = if w > 3 { -40.0 } else { -20.0 };
                 let chosen = pbc::choose_buckets(pbc::Family::Partitioned, k, w, target);
@@ -354,7 +371,8 @@ impl Config {
         }
         let form = Form { buckets: buckets.into(), elements: 1, element_bytes: BOX_BYTES };
         // Of a round in which nobody deposits; those of others are checked when they are built.
-        let smallest = RoundSpec { seed: [0; 32], round: 0, form, profile: engine.profile(form)? };
+        let smallest =
+            RoundSpec { seed: [0; 32], whitening: [0; 32], round: 0, form, profile: engine.profile(form)? };
         let parameters = ServerParameters {
             protocol_version: PROTOCOL_VERSION,
             // These three when it is signed.
@@ -443,6 +461,7 @@ impl Limits {
             ("sessions", self.sessions),
             ("key_mib", self.key_bytes / (1 << 20)),
             ("query_mib", self.query_bytes / (1 << 20)),
+            ("standing_mib", self.standing_bytes / (1 << 20)),
             ("answer_mib", self.answer_bytes / (1 << 20)),
             ("uploads", self.uploads),
             ("queries", self.queries),
@@ -563,7 +582,8 @@ mod tests {
                 assert!(keys <= limits.key_bytes || limits.connections == 64, "{memory:?}, {files:?}");
                 let on_disk = limits.connections * sealpir().public_keys_bytes();
                 assert!(on_disk <= limits.key_file_bytes, "{memory:?}, {files:?}");
-                let held = (limits.key_bytes + limits.query_bytes + limits.answer_bytes) as u64;
+                let held = [limits.key_bytes, limits.query_bytes, limits.standing_bytes, limits.answer_bytes];
+                let held = held.into_iter().sum::<usize>() as u64;
                 assert!(held <= memory.map_or(16 * GIB, |memory| memory / 2).max(GIB / 16), "{memory:?}");
             }
         }

@@ -55,6 +55,7 @@ mod service;
 #[cfg(test)]
 mod simulation;
 mod slots;
+mod standing;
 mod tokens;
 mod usage;
 

@@ -240,7 +240,8 @@ impl Laid {
 /// What a round is to its engine.
 pub(crate) fn spec_of(manifest: &Manifest, root: &RootKey) -> RoundSpec {
     RoundSpec {
-        seed: manifest.retrieval_seed(&root.0),
+        seed: manifest.query_seed(&root.0),
+        whitening: manifest.retrieval_seed(&root.0),
         round: manifest.round.0,
         form: Form {
             buckets: manifest.buckets.into(),
@@ -316,10 +317,10 @@ mod tests {
                 CodeKind::Cuckoo => 2 * retrieve,
                 CodeKind::Hybrid => 9 * retrieve,
                 CodeKind::Single => retrieve,
-                CodeKind::Partitioned => 3 * retrieve,
+                CodeKind::Partitioned | CodeKind::Standing => 3 * retrieve,
             },
             choices: match code {
-                CodeKind::Cuckoo | CodeKind::Partitioned => 3,
+                CodeKind::Cuckoo | CodeKind::Partitioned | CodeKind::Standing => 3,
                 CodeKind::Hybrid => 2,
                 CodeKind::Single => 1,
             },

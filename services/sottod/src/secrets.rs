@@ -104,6 +104,12 @@ pub enum IdentityError {
          --root FILE', and start again"
     )]
     Unsigned,
+    /// Queries cannot stand under the seeds that there are.
+    #[error(
+        "the seeds of this data directory begin in the middle of eight rounds, so that queries cannot stand for these; set \
+         'addressing = \"slots\"', or begin with another data directory"
+    )]
+    Epochs,
     /// Seeds cannot be made.
     #[error("the seeds of rounds cannot be made: {0}")]
     Seeds(sotto_protocol::Error),

@@ -2,10 +2,10 @@
 
 use core::time::Duration;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::Bytes;
-use mpir::{Engine, PublicKeys};
+use mpir::{Engine, PublicKeys, Sizes};
 use sha2::{Digest, Sha256};
 use sotto_protocol::manifest::seed::SeedTree;
 use sotto_protocol::manifest::{MANIFEST_BYTES, SIGNATURE_BYTES};
@@ -33,8 +33,10 @@ use crate::manifest_keys::Said;
 use crate::memory::Memory;
 use crate::metrics::{Queue, SharedMetrics, gauge};
 use crate::outgoing::{Gone, Outgoing, Sender, stream};
+use crate::round_database::RoundDatabase;
 use crate::rounds::{RoundNews, Rounds, Watch, WatchEnd};
 use crate::slots::{SlotKey, Tenure};
+use crate::standing::StandingRequests;
 use crate::tokens::TokenKey;
 
 /// What an account may have under way of each kind at the same time.
@@ -86,6 +88,7 @@ pub(crate) struct Service {
     uploads: Arc<Semaphore>,
     mappings: Arc<Semaphore>,
     query_memory: Memory,
+    standing: Arc<Mutex<StandingRequests>>,
     answer_memory: Memory,
     /// Apart, so that whoever reads buckets slowly holds up no answers.
     unit_memory: Memory,
@@ -149,6 +152,7 @@ impl Service {
             query_memory: Memory::new(limits.query_bytes),
             answer_memory: Memory::new(limits.answer_bytes - limits.answer_bytes / UNITS_PART),
             unit_memory: Memory::new(limits.answer_bytes / UNITS_PART),
+            standing: Arc::new(Mutex::new(StandingRequests::new(limits.standing_bytes))),
             announcement,
             limits,
             means,
@@ -166,6 +170,7 @@ impl Service {
             (Queue::Retrievals, Arc::clone(&self.retrievals), retrievals),
             (Queue::Mappings, Arc::clone(&self.mappings), mappings),
         ];
+        let standing = Arc::clone(&self.standing);
         let compute = self.means.compute.clone();
         let progress = self.means.progress.clone();
         move || {
@@ -177,6 +182,10 @@ impl Service {
             let mut keys = lock(&keys);
             keys.drop_former(progress.borrow().oldest);
             metrics.key_sets.set(gauge(keys.len()));
+            drop(keys);
+            let mut standing = lock(&standing);
+            standing.sweep(progress.borrow().oldest);
+            metrics.standing.set(gauge(standing.len()));
         }
     }
 
@@ -327,27 +336,9 @@ impl Service {
     ) -> Result<Accepted, Status> {
         let stall = self.limits.stall;
         let first = incoming::next(&mut chunks, stall).await?.ok_or(Refused::Malformed)?;
-        let account = self.account(handle, &first.session)?;
-        let mut admission = self.admit(Kind::Query, account)?;
-        let digest = fixed::<32>(&first.keys, "digest of the keys")?;
-        let progress = *self.means.progress.borrow();
-        let known = {
-            let mut keys = lock(&self.keys);
-            keys.drop_former(progress.oldest);
-            keys.find(&account, &digest)
-        };
-        let keys = match known {
-            Some(keys) => keys,
-            None => self.keys_of_disk(account, digest).await?,
-        };
-        let round = Round(first.round);
-        let database = self.means.rounds.served(round).await?;
-        let sizes = database.database.sizes();
-        let expected = sizes.request.bytes();
-        admission.memory = Some(self.query_memory.take(expected)?);
-        // Whoever sends slowly keeps no round in memory. A name that is used again would not drop it.
-        let kept = Arc::downgrade(&database);
-        drop(database);
+        let mut asking = self.asking(handle, &first.session, &first.keys, first.round).await?;
+        let expected = asking.sizes.request.bytes();
+        asking.admission.memory = Some(self.query_memory.take(expected)?);
         let data = |chunk: proto::QueryChunk| {
             let bare = chunk.session.is_empty() && chunk.round == 0 && chunk.keys.is_empty();
             if bare { Ok(chunk.data) } else { Err(Refused::Malformed) }
@@ -358,16 +349,110 @@ impl Service {
             self.means.compute.run_own(move || Sha256::digest(&query).into()).await
         };
         let digest_of_query = digest_of_query.map_err(|_| Refused::Internal)?;
-        self.means.rounds.retrieve(account, round, digest_of_query).await?;
+        let (account, stands) = (asking.account, asking.stands);
+        let accepted = self.accept(asking, query, digest_of_query).await?;
+        if let Some(last) = stands {
+            let oldest = self.means.progress.borrow().oldest;
+            let request = &accepted.retrieval.request;
+            lock(&self.standing).keep(account, digest_of_query, request, last, oldest);
+        }
+        Ok(accepted)
+    }
+
+    /// Takes a multi-query that the account has sent before in this epoch.
+    async fn accept_again(
+        &self,
+        handle: &ConnectionHandle,
+        request: proto::RetrieveAgainRequest,
+    ) -> Result<Accepted, Status> {
+        let proto::RetrieveAgainRequest { session, round, keys, query } = request;
+        let mut asking = self.asking(handle, &session, &keys, round).await?;
+        let digest = fixed::<32>(&query, "digest of the multi-query")?;
+        if asking.stands.is_none() {
+            return Err(Refused::Malformed.into());
+        }
+        let expected = asking.sizes.request.bytes();
+        let found = lock(&self.standing).find(&asking.account, &digest);
+        let query = found.filter(|query| query.len() == expected).ok_or(Refused::UnknownQuery)?;
+        // As much as for one that comes whole: it stays in memory for this call, whatever becomes of the one that is kept.
+        asking.admission.memory = Some(self.query_memory.take(expected)?);
+        self.accept(asking, query, digest).await
+    }
+
+    /// Who asks for which round, under which keys.
+    async fn asking(
+        &self,
+        handle: &ConnectionHandle,
+        session: &[u8],
+        keys: &[u8],
+        round: u64,
+    ) -> Result<Asking, Status> {
+        let account = self.account(handle, session)?;
+        let admission = self.admit(Kind::Query, account)?;
+        let keys_digest = fixed::<32>(keys, "digest of the keys")?;
+        let progress = *self.means.progress.borrow();
+        let known = {
+            let mut keys = lock(&self.keys);
+            keys.drop_former(progress.oldest);
+            keys.find(&account, &keys_digest)
+        };
+        let keys = match known {
+            Some(keys) => keys,
+            None => self.keys_of_disk(account, keys_digest).await?,
+        };
+        let round = Round(round);
+        let served = self.means.rounds.served(round).await?;
+        let (sizes, code) = (served.database.sizes(), served.manifest.code);
+        let rounds = code.epoch_rounds();
+        let stands = (rounds > 1).then(|| Round(code.epoch(round).0.saturating_add(rounds - 1)));
+        // Whoever sends slowly keeps no round in memory.
+        let database = Arc::downgrade(&served);
+        Ok(Asking { account, admission, keys, keys_digest, round, sizes, stands, database })
+    }
+
+    async fn accept(&self, asking: Asking, request: Bytes, digest: [u8; 32]) -> Result<Accepted, Status> {
+        let Asking { account, mut admission, keys, keys_digest, round, sizes, database, .. } = asking;
+        self.means.rounds.retrieve(account, round, digest).await?;
         lock(&self.keys).used(&account, Instant::now());
         // Only now, so that nobody holds a place for answers with a query that does not come. Those who wait here hold
         // their place among the queries.
         let place = Arc::clone(&self.retrievals).acquire_owned().await.map_err(|_| Refused::Internal)?;
         admission.permit = place;
         let memory = self.answer_memory.wait(sizes.answer.bytes()).await?;
-        let retrieval = Retrieval { database: kept, keys, keys_digest: digest, request: query };
+        let retrieval = Retrieval { database, keys, keys_digest, request };
         Ok(Accepted { account, round, retrieval, admission, memory })
     }
+
+    /// Answers as it goes.
+    fn answer(&self, handle: ConnectionHandle, accepted: Accepted) -> Outgoing<proto::AnswerChunk> {
+        let (rounds, room, limit) = (self.means.rounds.clone(), self.means.room.clone(), self.limits.call);
+        let (metrics, began) = (Arc::clone(&self.means.metrics), Instant::now());
+        stream(&self.means.tracker, self.limits.stall, handle, |mut sender| async move {
+            let Accepted { account, round, retrieval, admission, memory } = accepted;
+            sender.hold(memory);
+            let reply = room.submit(round, retrieval);
+            // Before the reader sees the end, so that its next call finds room.
+            let complete = reply.send(&mut sender, limit).await;
+            drop(admission);
+            if complete {
+                metrics.answer.observe(began.elapsed().as_secs_f64());
+            }
+            rounds.answered(account, round, complete).await;
+        })
+    }
+}
+
+/// Who asks for a round, before what is asked is there.
+struct Asking {
+    account: Account,
+    admission: Admission,
+    keys: PublicKeys,
+    keys_digest: [u8; 32],
+    round: Round,
+    sizes: Sizes,
+    /// The last round for which the same may be asked, if queries stand.
+    stands: Option<Round>,
+    database: Weak<RoundDatabase>,
 }
 
 struct Accepted {
@@ -500,11 +585,13 @@ impl Sotto for Service {
         let (account, slot) = self.member(&handle, &request.into_inner().session)?;
         let (rounds, accounts, keys) =
             (self.means.rounds.clone(), Arc::clone(&self.accounts), Arc::clone(&self.keys));
+        let standing = Arc::clone(&self.standing);
         // Also if the caller does not wait for it.
         let closing = self.means.tracker.spawn(async move {
             rounds.close(account, slot).await?;
             lock(&accounts).end(&account);
             lock(&keys).forget_account(&account);
+            lock(&standing).forget_account(&account);
             Ok::<_, Refused>(())
         });
         self.within(async { Ok(closing.await.map_err(|_| Refused::Internal)??) }).await?;
@@ -580,21 +667,18 @@ impl Sotto for Service {
     ) -> Result<Response<Self::RetrieveStream>, Status> {
         let handle = ConnectionHandle::of(&request);
         let accepted = self.within(self.accept_query(&handle, request.into_inner())).await?;
-        let (rounds, room, limit) = (self.means.rounds.clone(), self.means.room.clone(), self.limits.call);
-        let (metrics, began) = (Arc::clone(&self.means.metrics), Instant::now());
-        let chunks = stream(&self.means.tracker, self.limits.stall, handle, |mut sender| async move {
-            let Accepted { account, round, retrieval, admission, memory } = accepted;
-            sender.hold(memory);
-            let reply = room.submit(round, retrieval);
-            // Before the reader sees the end, so that its next call finds room.
-            let complete = reply.send(&mut sender, limit).await;
-            drop(admission);
-            if complete {
-                metrics.answer.observe(began.elapsed().as_secs_f64());
-            }
-            rounds.answered(account, round, complete).await;
-        });
-        Ok(Response::new(chunks))
+        Ok(Response::new(self.answer(handle, accepted)))
+    }
+
+    type RetrieveAgainStream = Outgoing<proto::AnswerChunk>;
+
+    async fn retrieve_again(
+        &self,
+        request: Request<proto::RetrieveAgainRequest>,
+    ) -> Result<Response<Self::RetrieveAgainStream>, Status> {
+        let handle = ConnectionHandle::of(&request);
+        let accepted = self.within(self.accept_again(&handle, request.into_inner())).await?;
+        Ok(Response::new(self.answer(handle, accepted)))
     }
 
     type ManifestsStream = Outgoing<proto::SignedManifest>;

@@ -163,6 +163,7 @@ fn engine_facts(engine: &dyn Engine, bucket_size: u32) -> anyhow::Result<(&'stat
     let elements = usize::try_from(bucket_size.max(1))?;
     let form = Form { buckets: 1, elements, element_bytes: BOX_BYTES };
     // It does not depend on seed and round.
-    let spec = RoundSpec { seed: [0; 32], round: 0, form, profile: engine.profile(form)? };
+    let spec =
+        RoundSpec { seed: [0; 32], whitening: [0; 32], round: 0, form, profile: engine.profile(form)? };
     Ok((engine.name(), engine.assurance(&spec)?.security_bits))
 }

@@ -1,6 +1,6 @@
 //! What clients that measure deposit and ask: what `sotto` does with the labels of contacts, with the same parts.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, anyhow};
 use bytes::Bytes;
@@ -8,8 +8,9 @@ use mpir::{EngineClient, Pending, Request, RoundSpec};
 use pbc::BatchCode;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
+use sha2::{Digest, Sha256};
 use sotto_protocol::deposit::BOX_BYTES;
-use sotto_protocol::mapping::{Outcome, Reading, Sought};
+use sotto_protocol::mapping::{Outcome, Places, Reading, Sought};
 use sotto_protocol::table::SENT_BYTES;
 use sotto_protocol::{BloomMapping, Deposit, Lookup, Manifest, Table};
 use tokio::sync::oneshot;
@@ -28,6 +29,41 @@ pub(crate) struct Asked {
     code: Box<dyn BatchCode>,
     readings: Vec<Reading>,
     wanted: Vec<Deposit>,
+    places: Option<Places>,
+}
+
+/// A multi-query that is asked again in the rounds of an epoch, and what it was made for.
+pub(crate) struct Standing {
+    pub(crate) query: Bytes,
+    pub(crate) digest: [u8; 32],
+    spec: RoundSpec,
+    pending: Box<dyn Pending>,
+    places: Places,
+}
+
+impl Standing {
+    /// What was asked, if it is to be asked again.
+    pub(crate) fn new(spec: RoundSpec, query: &Bytes, asked: Asked) -> anyhow::Result<(Arc<Self>, Asked)> {
+        let again = asked.pending.again(&spec).context("an engine whose queries do not stand")?;
+        let places = asked.places.clone().context("no table")?;
+        let digest = Sha256::digest(query).into();
+        let standing = Self { query: query.clone(), digest, spec, pending: asked.pending, places };
+        Ok((Arc::new(standing), Asked { pending: again, ..asked }))
+    }
+
+    /// What is read in another round; nothing if that is not to be asked in the same bytes.
+    pub(crate) fn again(
+        &self,
+        spec: &RoundSpec,
+        manifest: &Manifest,
+        wanted: Vec<Deposit>,
+    ) -> anyhow::Result<Option<Asked>> {
+        let (Some(table), true) = (manifest.table(), self.spec.asks_as(spec)) else { return Ok(None) };
+        let pending = self.pending.again(spec).context("an engine whose queries do not stand")?;
+        let sought = sought(table, &wanted)?;
+        let (code, readings) = (Box::new(manifest.slot_code()?), self.places.readings(&sought));
+        Ok(Some(Asked { pending, code, readings, wanted, places: None }))
+    }
 }
 
 /// Looks the wanted labels or slots up and asks for them: what `sotto_protocol::Client::lookup` does with the labels of contacts,
@@ -44,9 +80,7 @@ pub(crate) fn ask(
     let (code, lookup): (Box<dyn BatchCode>, _) = match manifest.table() {
         Some(table) => {
             let code = manifest.slot_code()?;
-            let sought =
-                wanted.iter().map(|deposit| place(table, deposit)).collect::<anyhow::Result<Vec<_>>>()?;
-            let lookup = Lookup::in_table(&code, &sought, &mut rng);
+            let lookup = Lookup::in_table(&code, &sought(table, &wanted)?, &mut rng);
             (Box::new(code), lookup)
         }
         None => {
@@ -60,7 +94,12 @@ pub(crate) fn ask(
     let readings = lookup.readings().to_vec();
     let mut pir = pir.lock().map_err(|_| anyhow!("an earlier query failed"))?;
     let Request { bytes, pending } = pir.ask(spec, lookup.targets(), &mut rng)?;
-    Ok((bytes.into(), Asked { pending, code, readings, wanted }))
+    let places = lookup.places().cloned();
+    Ok((bytes.into(), Asked { pending, code, readings, wanted, places }))
+}
+
+fn sought(table: Table, wanted: &[Deposit]) -> anyhow::Result<Vec<Sought>> {
+    wanted.iter().map(|deposit| place(table, deposit)).collect()
 }
 
 /// Where the box of the slot is that a deposit's label tells.

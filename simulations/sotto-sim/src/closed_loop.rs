@@ -62,6 +62,7 @@ const fn code_of(addressing: Addressing) -> CodeName {
     match addressing {
         Addressing::Labels => CodeName::Cuckoo,
         Addressing::Slots => CodeName::Partitioned,
+        Addressing::Standing => CodeName::Standing,
     }
 }
 

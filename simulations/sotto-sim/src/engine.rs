@@ -160,7 +160,7 @@ impl EngineName {
             Some(profile) => profile,
             None => self.engine().profile(form)?,
         };
-        Ok(RoundSpec { seed: [0; 32], round: 0, form, profile })
+        Ok(RoundSpec { seed: [0; 32], whitening: [0; 32], round: 0, form, profile })
     }
 
     /// Whether it is one of Voce's, which pack what they answer.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use ed25519_dalek::SigningKey;
 use sotto_protocol::client::{Client, Settings};
-use sotto_protocol::{Directory, OwnSlot};
+use sotto_protocol::{CodeKind, Directory, OwnSlot};
 use sotto_wire::{Info, Malformed, Refused, Token};
 
 use super::failure::Failure;
@@ -86,6 +86,11 @@ pub(super) async fn init(home: Option<PathBuf>, options: InitOptions) -> Result<
     if client.server().code.has_slots() {
         status(
             "this server finds messages by slots: the account and its conversations cannot move to one that does not",
+        );
+    }
+    if client.server().code == CodeKind::Standing {
+        status(
+            "at this server you are asking for the same people for eight rounds at a time: to meet somebody takes longer",
         );
     }
     let at = settings.address.authority();

@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 use sotto_protocol::{Round, ServerParameters};
 use zeroize::Zeroizing;
 
+use super::standing::Standing;
 use crate::host::{Host, Work, run};
 
 /// A secret is replaced after so many rounds, at the latest.
@@ -37,6 +38,8 @@ pub(super) struct Generation {
     client: Mutex<Box<dyn EngineClient>>,
     pub(super) public: PublicKeys,
     spare: Mutex<Option<Spare>>,
+    /// Where queries stand.
+    pub(super) standing: Standing,
 }
 
 /// A random multi-query, made before anything secret was done for its round.
@@ -55,7 +58,12 @@ impl Generation {
             let encoded = Bytes::from(client.public_keys());
             let digest = Sha256::digest(&encoded).into();
             let public = PublicKeys { encoded, digest };
-            Arc::new(Self { client: Mutex::new(client), public, spare: Mutex::new(None) })
+            Arc::new(Self {
+                client: Mutex::new(client),
+                public,
+                spare: Mutex::new(None),
+                standing: Standing::default(),
+            })
         };
         run(host, Work::Keys, work).await
     }

@@ -17,6 +17,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use super::auditing::{Answered, Auditing, Evidence, part};
 use super::keys::{Generation, PublicKeys, Spare};
 use super::sessions::{Patience, Sessions};
+use super::standing;
 use super::{Phase, RoundReport, Trouble};
 use crate::host::{Host, Work, rng, run};
 
@@ -63,6 +64,8 @@ pub(super) struct Shape {
     hint_digest: [u8; 32],
     entries: u64,
     bucket_size: u32,
+    /// Whether queries stand for several rounds.
+    stands: bool,
 }
 
 impl Shape {
@@ -81,7 +84,8 @@ impl Shape {
         let mapping_bytes = usize::try_from(mapping_bytes(server.shape(), bucket_size)).ok()?;
         let servable = mapping_bytes <= limits::MAPPING_MAX && buckets == server.buckets;
         let hint_digest = announced.hint_digest;
-        servable.then_some(Self { spec, sizes, mapping_bytes, hint_digest, entries, bucket_size })
+        let stands = announced.code.epoch_rounds() > 1;
+        servable.then_some(Self { spec, sizes, mapping_bytes, hint_digest, entries, bucket_size, stands })
     }
 
     fn buckets(&self) -> usize {
@@ -105,7 +109,7 @@ impl Job {
         let nothing = vec![None; shape.buckets()];
         report.hint = hint.as_ref().map_or(0, |hint| hint.len() as u64);
         let elements = match (answer, hint) {
-            (Some(Answer { pending, bytes, replaced }), Ok(hint)) => {
+            (Some(Answer { pending: Some(pending), bytes, replaced }), Ok(hint)) => {
                 let started = Instant::now();
                 let elements = extract(&host, pending, hint, bytes).await.unwrap_or(nothing);
                 report.extract = started.elapsed();
@@ -147,14 +151,43 @@ impl Job {
             ..RoundReport::default()
         };
         let (mut troubles, mut replaced) = (Vec::new(), false);
+        let calls = Calls { round, shape: Arc::clone(&shape), keys: keys.public.clone(), sessions, host };
+
+        // What stands is sent at its time, whatever comes of the look-up.
+        if let Some(asked) = keys.standing.find(&shape.spec).filter(|_| shape.stands) {
+            let plan = asked.plan.clone();
+            let looked_up = async {
+                let place = lookups.try_acquire_owned().map_err(|_| Trouble::LookupLate)?;
+                // It is work of one kind whether anything is read or not.
+                let look = move |client: Client| plan.map(|plan| client.look_again(round, &plan));
+                look_up(&calls.host, (client, place), look, lookup_until, &mut report).await
+            };
+            let looked_up = looked_up.await;
+            let replaced = asked.plan.is_none();
+            let retrieval = looked_up.unwrap_or_else(|trouble| {
+                troubles.push(trouble);
+                None
+            });
+            report.dummy = retrieval.is_none();
+            let retrieval = retrieval.unwrap_or_else(|| Retrieval::dummy(round, shape.buckets()));
+            report.lookups = retrieval.counts;
+            sleep_until(query_at).await;
+            let question = Question::standing(asked, &shape.spec);
+            let answer =
+                calls.answer(question, replaced, (auditing, evidence), (&mut report, &mut troubles)).await;
+            return Asked { retrieval, answer, report, troubles };
+        }
+        let Calls { sessions, host, .. } = &calls;
 
         let looked_up = async {
-            let mapping = download(&sessions, &keys.public, round, &shape, lookup_until, &mut report).await?;
+            let mapping = download(sessions, &keys.public, round, &shape, lookup_until, &mut report).await?;
             // Without a place this one is as late as those before it are.
             let place = lookups.try_acquire_owned().map_err(|_| Trouble::LookupLate)?;
-            look_up(&host, (client, place), round, mapping, lookup_until, &mut report).await
+            let mut rng = rng(host);
+            let look = move |client: Client| client.lookup(round, &mapping, &mut rng);
+            look_up(host, (client, place), look, lookup_until, &mut report).await
         };
-        let (looked_up, spare) = tokio::join!(looked_up, spare(&host, &keys, &shape));
+        let (looked_up, spare) = tokio::join!(looked_up, spare(host, &keys, &shape));
         let mut retrieval = looked_up.unwrap_or_else(|trouble| {
             troubles.push(trouble);
             report.dummy = true;
@@ -164,18 +197,19 @@ impl Job {
         // Also a look-up that is done early waits: when the building begins must not show what was looked for.
         sleep_until(lookup_until).await;
         let started = Instant::now();
-        let building = wanted(&host, &keys, &shape, retrieval.targets.clone());
+        let building = wanted(host, &keys, &shape, retrieval.targets.clone());
         let built = timeout_at(query_at, building).await;
         report.build = started.elapsed();
         sleep_until(query_at).await;
         let request = match (built, spare) {
-            (Ok(Some(request)), spare) => {
+            (Ok(Some((request, true))), spare) => {
                 if let Some(spare) = spare {
                     keys.keep_spare(spare);
                 }
                 request
             }
             (late, Some(Spare { request })) => {
+                // Also one that the engine would not make, as it has asked under this seed: what stands in for it is random, too.
                 troubles.push(if late.is_err() { Trouble::QueryLate } else { Trouble::Failed });
                 (report.dummy, replaced) = (true, true);
                 retrieval = Retrieval::dummy(round, shape.buckets());
@@ -187,24 +221,22 @@ impl Job {
                 return Asked { retrieval, answer: None, report, troubles };
             }
         };
-        report.lookups = retrieval.counts;
-
-        let Request { bytes, pending } = request;
-        let request = Bytes::from(bytes);
-        let answer = match ask(&sessions, &keys.public, round, &request, &shape, &mut report).await {
-            Ok(answered) => {
-                let bytes = answered.answer.clone();
-                let sizes = shape.sizes;
-                if !receive(&host, &keys.public, sizes, request, answered, auditing, evidence).await {
-                    troubles.push(Trouble::Receipt);
-                }
-                Some(Answer { pending, bytes, replaced })
+        let question = if shape.stands {
+            let plan = retrieval.plan().filter(|_| !replaced).cloned();
+            let (asked, ours) = keys.standing.decide(&shape.spec, request, plan);
+            if !ours {
+                // Another round's call was quicker; what was planned here is not what is asked.
+                (report.dummy, replaced) = (true, true);
+                retrieval = Retrieval::dummy(round, shape.buckets());
             }
-            Err(failure) => {
-                troubles.push(Trouble::Answer(failure));
-                None
-            }
+            Question::standing(asked, &shape.spec)
+        } else {
+            let Request { bytes, pending } = request;
+            Question { bytes: bytes.into(), pending: Some(pending), standing: None }
         };
+        report.lookups = retrieval.counts;
+        let answer =
+            calls.answer(question, replaced, (auditing, evidence), (&mut report, &mut troubles)).await;
         Asked { retrieval, answer, report, troubles }
     }
 }
@@ -218,10 +250,91 @@ struct Asked {
 }
 
 struct Answer {
-    pending: Box<dyn Pending>,
+    /// Nothing if the engine cannot read what stands.
+    pending: Option<Box<dyn Pending>>,
     bytes: Bytes,
     /// The request was a random one, in place of the wanted one.
     replaced: bool,
+}
+
+/// What is asked in a round, and what reads the answer.
+struct Question {
+    bytes: Bytes,
+    pending: Option<Box<dyn Pending>>,
+    /// If it stands.
+    standing: Option<Arc<standing::Asked>>,
+}
+
+impl Question {
+    fn standing(asked: Arc<standing::Asked>, spec: &RoundSpec) -> Self {
+        Self { bytes: asked.request.clone(), pending: asked.pending.again(spec), standing: Some(asked) }
+    }
+}
+
+/// What the calls of a round need.
+struct Calls {
+    round: Round,
+    shape: Arc<Shape>,
+    keys: PublicKeys,
+    sessions: Sessions,
+    host: Arc<dyn Host>,
+}
+
+impl Calls {
+    /// Asks, checks the receipt, and hands over what is drawn to be checked.
+    async fn answer(
+        &self,
+        question: Question,
+        replaced: bool,
+        (auditing, evidence): (Auditing, oneshot::Sender<Evidence>),
+        (report, troubles): (&mut RoundReport, &mut Vec<Trouble>),
+    ) -> Option<Answer> {
+        let Question { bytes: request, pending, standing } = question;
+        let answered = match self.ask(&request, standing.as_deref(), report).await {
+            Ok(answered) => answered,
+            Err(failure) => {
+                troubles.push(Trouble::Answer(failure));
+                return None;
+            }
+        };
+        let (bytes, sizes) = (answered.answer.clone(), self.shape.sizes);
+        if !receive(&self.host, &self.keys, sizes, request, answered, auditing, evidence).await {
+            troubles.push(Trouble::Receipt);
+        }
+        Some(Answer { pending, bytes, replaced })
+    }
+
+    async fn ask(
+        &self,
+        request: &Bytes,
+        standing: Option<&standing::Asked>,
+        report: &mut RoundReport,
+    ) -> Result<Answered, Failure> {
+        let (round, keys, answer_bytes) = (self.round, self.keys.digest, self.shape.sizes.answer.bytes());
+        let known = standing.filter(|asked| asked.is_known()).map(|asked| asked.digest);
+        let started = Instant::now();
+        let patience = Patience { until: started + LONGEST, attempts: ATTEMPTS };
+        let call = |session: Session| {
+            let request = request.clone();
+            async move {
+                match known {
+                    Some(digest) => {
+                        session.retrieve_again(round, &keys, (request, &digest), answer_bytes).await
+                    }
+                    None => session.retrieve(round, &keys, request, answer_bytes).await,
+                }
+            }
+        };
+        let Answers { answers: answer, receipt, whole, first } =
+            self.sessions.call(patience, &self.keys, call).await?;
+        if let Some(asked) = standing {
+            asked.becomes_known();
+        }
+        report.query.bytes = if whole { request.len() as u64 } else { keys.len() as u64 };
+        report.query.time = first.duration_since(started);
+        report.answer = Phase { bytes: answer.len() as u64, time: first.elapsed() };
+        Ok(Answered { answer, receipt })
+    }
 }
 
 /// A random multi-query for when the wanted one is late. What is left over from the rounds before serves as long as it
@@ -267,38 +380,37 @@ async fn hint(sessions: Sessions, keys: PublicKeys, shape: Arc<Shape>) -> Result
     if announced { Ok(hint) } else { Err(Trouble::HintForged) }
 }
 
-async fn look_up(
+async fn look_up<T: Send + 'static>(
     host: &Arc<dyn Host>,
     (client, place): (oneshot::Receiver<Option<Client>>, OwnedSemaphorePermit),
-    round: Round,
-    mapping: Bytes,
+    look: impl FnOnce(Client) -> T + Send + 'static,
     until: Instant,
     report: &mut RoundReport,
-) -> Result<Retrieval, Trouble> {
+) -> Result<T, Trouble> {
     let started = Instant::now();
     let work = async {
         let client = client.await.ok().flatten()?;
-        let mut rng = rng(host);
         // A look-up that panics is none; the calls go on.
         let work = move || {
-            let retrieval = client.lookup(round, &mapping, &mut rng);
+            let found = look(client);
             drop(place);
-            retrieval
+            found
         };
         run(host, Work::LookUp, work).await
     };
-    let retrieval = timeout_at(until, work).await.map_err(|_| Trouble::LookupLate)?.ok_or(Trouble::Failed)?;
+    let found = timeout_at(until, work).await.map_err(|_| Trouble::LookupLate)?.ok_or(Trouble::Failed)?;
     report.lookup = started.elapsed();
-    Ok(retrieval)
+    Ok(found)
 }
 
-/// The same work for any targets. Targets that are none, which a look-up does not give, are replaced by random ones.
+/// The same work for any targets, and whether it is a request for them. Targets that are none, which a look-up does not give, are
+/// replaced by random ones.
 async fn wanted(
     host: &Arc<dyn Host>,
     keys: &Arc<Generation>,
     shape: &Arc<Shape>,
     targets: Targets,
-) -> Option<Request> {
+) -> Option<(Request, bool)> {
     let (keys, shape, mut rng) = (Arc::clone(keys), Arc::clone(shape), rng(host));
     let work = move || {
         let spec = &shape.spec;
@@ -308,32 +420,12 @@ async fn wanted(
         let are_targets = targets.len() == spec.form.buckets && targets.iter().fold(true, are_below);
         let targets = if are_targets { targets } else { Targets::new(vec![None; spec.form.buckets]) };
         let mut client = keys.client();
-        let request = client.ask(spec.clone(), &targets, &mut rng);
-        request.or_else(|_| client.cover(spec.clone(), &mut rng)).ok()
+        match client.ask(spec.clone(), &targets, &mut rng) {
+            Ok(request) => Some((request, true)),
+            Err(_) => client.cover(spec.clone(), &mut rng).ok().map(|request| (request, false)),
+        }
     };
     run(host, Work::Query, work).await.flatten()
-}
-
-async fn ask(
-    sessions: &Sessions,
-    keys: &PublicKeys,
-    round: Round,
-    request: &Bytes,
-    shape: &Shape,
-    report: &mut RoundReport,
-) -> Result<Answered, Failure> {
-    let (digest, answer_bytes) = (keys.digest, shape.sizes.answer.bytes());
-    report.query.bytes = request.len() as u64;
-    let started = Instant::now();
-    let patience = Patience { until: started + LONGEST, attempts: ATTEMPTS };
-    let call = |session: Session| {
-        let request = request.clone();
-        async move { session.retrieve(round, &digest, request, answer_bytes).await }
-    };
-    let Answers { answers: answer, receipt, first } = sessions.call(patience, keys, call).await?;
-    report.query.time = first.duration_since(started);
-    report.answer = Phase { bytes: answer.len() as u64, time: first.elapsed() };
-    Ok(Answered { answer, receipt })
 }
 
 /// Checks the receipt, and hands over what is drawn to be checked; whether the receipt holds.

@@ -74,6 +74,47 @@ fn chunks<T: Send + 'static>(bytes: Bytes, chunk: fn(Bytes) -> T) -> Response<Bo
     Response::new(Box::pin(tokio_stream::iter(all)))
 }
 
+impl Calls {
+    /// The answers of a round to a multi-query, as far as nothing is to be lied about them.
+    fn answered(
+        &self,
+        account: Account,
+        round: u64,
+        digest: [u8; 32],
+        query: &Bytes,
+    ) -> Result<Response<BoxStream<proto::AnswerChunk>>, Status> {
+        let ready = self.0.ready(&account, round)?;
+        let keys = {
+            let state = self.0.state.lock().unwrap();
+            let held = state.keys.get(&(self.1, account)).into_iter().flatten();
+            held.into_iter().find(|(held, _)| *held == digest).map(|(_, keys)| keys.clone())
+        };
+        let keys = keys.ok_or_else(|| Status::from(Refused::UnknownKeys))?;
+        let answer = ready.answer(&keys, query).ok_or_else(|| Status::from(Refused::Malformed))?;
+        let changed = |lie: &Lie| if let Lie::Answer(change) = lie { Some(*change) } else { None };
+        let sizes = ready.sizes.unwrap();
+        let part = sizes.answer.range(0).len();
+        let answer = change(answer, &self.0.lies(&account, round), changed, part);
+        let mut answers: Vec<Vec<u8>> = answer.chunks(part).map(<[u8]>::to_vec).collect();
+        (self.0.tampering.lock().unwrap())(round, &mut answers);
+        let queried = |unit: usize| {
+            let number = u16::try_from(sizes.request.number(unit)).unwrap();
+            query_digest(number, &query[sizes.request.range(unit)])
+        };
+        let queried: Vec<_> = (0..sizes.units.count()).map(queried).collect();
+        let answered: Vec<_> =
+            (0..).zip(&answers).map(|(bucket, answer)| answer_digest(bucket, answer)).collect();
+        let statement = Statement::new(Round(round), ready.manifest.digest(), digest, &queried, &answered);
+        let receipt = Bytes::copy_from_slice(&statement.sign(&self.0.key_of(Round(round))));
+        let answer = Bytes::from(answers.concat());
+        self.0.state.lock().unwrap().answers.push((Round(round), answer.clone()));
+        let mut chunks: Vec<_> =
+            split(answer).map(|data| proto::AnswerChunk { data, receipt: Bytes::new() }).collect();
+        chunks.last_mut().unwrap().receipt = receipt;
+        Ok(Response::new(Box::pin(tokio_stream::iter(chunks.into_iter().map(Ok)))))
+    }
+}
+
 #[tonic::async_trait]
 impl Sotto for Calls {
     type WatchStream = UnboundedReceiverStream<Result<proto::RoundEvent, Status>>;
@@ -81,6 +122,7 @@ impl Sotto for Calls {
     type HintStream = BoxStream<proto::HintChunk>;
     type UnitStream = BoxStream<proto::UnitChunk>;
     type RetrieveStream = BoxStream<proto::AnswerChunk>;
+    type RetrieveAgainStream = BoxStream<proto::AnswerChunk>;
     type ManifestsStream = BoxStream<proto::SignedManifest>;
 
     async fn info(&self, _: Request<proto::InfoRequest>) -> Result<Response<proto::InfoResponse>, Status> {
@@ -242,35 +284,24 @@ impl Sotto for Calls {
         let digest = digest.map_err(|_| Status::from(Refused::Malformed))?;
         let account =
             self.0.meet(self.1, Call::Retrieve, &first.session, round, query.clone(), digest).await?;
-        let ready = self.0.ready(&account, round)?;
-        let keys = {
-            let state = self.0.state.lock().unwrap();
-            let held = state.keys.get(&(self.1, account)).into_iter().flatten();
-            held.into_iter().find(|(held, _)| *held == digest).map(|(_, keys)| keys.clone())
-        };
-        let keys = keys.ok_or_else(|| Status::from(Refused::UnknownKeys))?;
-        let answer = ready.answer(&keys, &query).ok_or_else(|| Status::from(Refused::Malformed))?;
-        let changed = |lie: &Lie| if let Lie::Answer(change) = lie { Some(*change) } else { None };
-        let sizes = ready.sizes.unwrap();
-        let part = sizes.answer.range(0).len();
-        let answer = change(answer, &self.0.lies(&account, round), changed, part);
-        let mut answers: Vec<Vec<u8>> = answer.chunks(part).map(<[u8]>::to_vec).collect();
-        (self.0.tampering.lock().unwrap())(round, &mut answers);
-        let queried = |unit: usize| {
-            let number = u16::try_from(sizes.request.number(unit)).unwrap();
-            query_digest(number, &query[sizes.request.range(unit)])
-        };
-        let queried: Vec<_> = (0..sizes.units.count()).map(queried).collect();
-        let answered: Vec<_> =
-            (0..).zip(&answers).map(|(bucket, answer)| answer_digest(bucket, answer)).collect();
-        let statement = Statement::new(Round(round), ready.manifest.digest(), digest, &queried, &answered);
-        let receipt = Bytes::copy_from_slice(&statement.sign(&self.0.key_of(Round(round))));
-        let answer = Bytes::from(answers.concat());
-        self.0.state.lock().unwrap().answers.push((Round(round), answer.clone()));
-        let mut chunks: Vec<_> =
-            split(answer).map(|data| proto::AnswerChunk { data, receipt: Bytes::new() }).collect();
-        chunks.last_mut().unwrap().receipt = receipt;
-        Ok(Response::new(Box::pin(tokio_stream::iter(chunks.into_iter().map(Ok)))))
+        if self.0.parameters.code.epoch_rounds() > 1 {
+            self.0.state.lock().unwrap().standing.insert(Sha256::digest(&query).into(), query.clone());
+        }
+        self.answered(account, round, digest, &query)
+    }
+
+    async fn retrieve_again(
+        &self,
+        request: Request<proto::RetrieveAgainRequest>,
+    ) -> Result<Response<Self::RetrieveAgainStream>, Status> {
+        let proto::RetrieveAgainRequest { session, round, keys, query } = request.into_inner();
+        let malformed = || Status::from(Refused::Malformed);
+        let keys = <[u8; 32]>::try_from(&keys[..]).map_err(|_| malformed())?;
+        let digest = <[u8; 32]>::try_from(&query[..]).map_err(|_| malformed())?;
+        let account = self.0.meet(self.1, Call::RetrieveAgain, &session, round, query, keys).await?;
+        let known = self.0.state.lock().unwrap().standing.get(&digest).cloned();
+        let query = known.ok_or_else(|| Status::from(Refused::UnknownQuery))?;
+        self.answered(account, round, keys, &query)
     }
 
     async fn hint(&self, request: Request<proto::HintRequest>) -> Result<Response<Self::HintStream>, Status> {

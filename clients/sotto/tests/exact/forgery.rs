@@ -54,8 +54,8 @@ pub(crate) struct Material<'a> {
 fn round_spec(engine: &dyn Engine, root: &[u8; 32], manifest: &Manifest) -> Option<RoundSpec> {
     let (buckets, elements) = (manifest.buckets.into(), manifest.bucket_size as usize);
     let form = Form { buckets, elements, element_bytes: BOX_BYTES };
-    let seed = manifest.retrieval_seed(root);
-    Some(RoundSpec { seed, round: manifest.round.0, form, profile: engine.profile(form).ok()? })
+    let (seed, whitening) = (manifest.query_seed(root), manifest.retrieval_seed(root));
+    Some(RoundSpec { seed, whitening, round: manifest.round.0, form, profile: engine.profile(form).ok()? })
 }
 
 /// What stands where in a round, as its mapping says.

@@ -17,6 +17,7 @@ pub(crate) enum Call {
     Mapping,
     Hint,
     Retrieve,
+    RetrieveAgain,
     Unit,
     Manifests,
 }

@@ -60,6 +60,8 @@ pub(crate) struct State {
     pub(crate) sessions: BTreeMap<[u8; 32], Account>,
     /// Sessions that were ever opened.
     pub(crate) registered: u64,
+    /// Multi-queries that stand, by their digests.
+    pub(crate) standing: BTreeMap<[u8; 32], Bytes>,
     /// With slots, who has which.
     pub(crate) slots: BTreeMap<Account, u32>,
     pub(crate) watchers: Vec<(Teller, Watcher)>,
@@ -121,6 +123,7 @@ impl Server {
             directory: None,
             sessions: BTreeMap::new(),
             registered: 0,
+            standing: BTreeMap::new(),
             slots: BTreeMap::new(),
             watchers: Vec::new(),
             seen: Vec::new(),

@@ -18,6 +18,14 @@ const SLOTS: Scenario = Scenario {
     ..HONEST
 };
 
+/// The same where queries stand, and people take longer to meet.
+const STANDING: Scenario = Scenario {
+    parameters: |parameters| ServerParameters { code: CodeKind::Standing, buckets: 15, ..parameters },
+    says: &[2, 130, 134, 138],
+    rounds: 230,
+    ..HONEST
+};
+
 /// Worlds of as many seeds as were asked for, or one.
 fn seeds() -> core::ops::Range<u64> {
     if crate::more_seeds() { crate::seeds() } else { 0..1 }
@@ -106,6 +114,50 @@ fn answers_are_wrong_late_or_none_and_sessions_are_lost() {
         alice(Lie::Refuse(Call::Retrieve, Refused::UnknownKeys), 94, 97),
     ];
     attack("answers", Scenario { lies: LIES, rounds: 190, ..SLOTS });
+}
+
+/// Whatever a server does to a query that stands, it sees nothing but that and the next one, which is due at the same time.
+#[test]
+fn queries_that_stand_are_forgotten_unanswered_and_answered_wrongly() {
+    const LIES: &[Told] = &[
+        alice(Lie::Answer(Change::Flip), 6, 12),
+        alice(Lie::Refuse(Call::RetrieveAgain, Refused::UnknownQuery), 100, 109),
+        alice(Lie::Withhold(Call::RetrieveAgain), 112, 115),
+        alice(Lie::Refuse(Call::Retrieve, Refused::Busy), 120, 122),
+        alice(Lie::Refuse(Call::RetrieveAgain, Refused::Malformed), 126, 129),
+        alice(Lie::Answer(Change::FlipSome), 132, 136),
+        alice(Lie::Delay(Call::RetrieveAgain, LOOKUP_MS as u64 + QUERY_MS as u64), 138, 142),
+        alice(Lie::Refuse(Call::RetrieveAgain, Refused::UnknownSession), 146, 148),
+        alice(Lie::Refuse(Call::RetrieveAgain, Refused::UnknownKeys), 150, 152),
+        alice(Lie::Answer(Change::Short), 154, 157),
+    ];
+    compare(
+        &*noop(),
+        "standing, answers",
+        seeds(),
+        [Secret::Idle, Secret::Talking],
+        Scenario { lies: LIES, rounds: 290, ..STANDING },
+    );
+}
+
+/// Rounds of one epoch are shown with tables of other sizes, in other places, and under histories that fork.
+#[test]
+fn tables_change_while_queries_stand() {
+    const LIES: &[Told] = &[
+        alice(Lie::Forge(Forgery::OtherBuckets), 98, 101),
+        alice(Lie::Forge(Forgery::OnlyTheirOwn), 106, 108),
+        alice(Lie::Forge(Forgery::Counts(33, 8)), 114, 116),
+        alice(Lie::Forge(Forgery::Counts(66, 14)), 122, 124),
+        alice(Lie::Forge(Forgery::SwappedBoxes), 130, 132),
+    ];
+    let told = &["size of the buckets", "showing different worlds"];
+    compare(
+        &*noop(),
+        "standing, tables",
+        seeds(),
+        [Secret::Idle, Secret::Talking],
+        Scenario { lies: LIES, told, arrives: false, ..STANDING },
+    );
 }
 
 /// Contacts look for somebody in the slot that they were told. A server that could give another one later would make an

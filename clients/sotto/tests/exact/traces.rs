@@ -1,10 +1,12 @@
 //! Worlds that differ in everything secret look alike, exactly, from the first byte to the last.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use mpir::{Engine, noop, sealpir, voce, voce_apart, voce_hint};
+use sha2::{Digest, Sha256};
 use sotto::host::Work;
-use sotto_protocol::{CodeKind, ConversationId, RoundMode, ServerParameters, UnixMillis};
+use sotto_protocol::{CodeKind, ConversationId, RoundMode, STANDING_ROUNDS, ServerParameters, UnixMillis};
 
 use crate::lies::Call;
 use crate::machine::{BASE_MS, Line, What};
@@ -147,8 +149,10 @@ async fn observe(engine: &dyn Engine, seed: u64, secret: Secret, (mode, code): M
         _ => {}
     }
     // With slots it takes longer until people have met.
-    let rounds = match (engine.name() == noop().name(), code.has_slots()) {
-        (true, slots) => ROUNDS + if slots { 50 } else { 0 },
+    let rounds = match (engine.name() == noop().name(), code) {
+        (true, CodeKind::Standing) => ROUNDS + 130,
+        (true, CodeKind::Partitioned) => ROUNDS + 50,
+        (true, _) => ROUNDS,
         (false, _) => ROUNDS_REAL,
     };
     world.until(u64::from(ROUND_MS) * rounds + 650).await;
@@ -236,6 +240,57 @@ fn worlds_that_differ_in_secrets_have_the_same_trace_in_closed_loop() {
 fn worlds_that_differ_in_secrets_have_the_same_trace_with_slots() {
     compare(&*noop(), 0..1, &SECRETS, (RoundMode::Deadline, CodeKind::Partitioned));
     compare(&*noop(), 1..2, &SECRETS, (RoundMode::ClosedLoop, CodeKind::Partitioned));
+}
+
+#[test]
+fn worlds_that_differ_in_secrets_have_the_same_trace_where_queries_stand() {
+    compare(&*noop(), 0..1, &SECRETS, (RoundMode::Deadline, CodeKind::Standing));
+    for engine in [voce(), voce_hint(), sealpir()] {
+        compare(&*engine, 0..1, &[Secret::Bob, Secret::LateQuery], (RoundMode::Deadline, CodeKind::Standing));
+    }
+}
+
+/// In an epoch one multi-query is sent whole, and named in its other rounds, whatever happens; in each round once, at its time.
+#[test]
+fn where_queries_stand_one_is_sent_in_an_epoch() {
+    let standing = (RoundMode::Deadline, CodeKind::Standing);
+    for secret in [Secret::Everybody, Secret::LateLookup, Secret::LateQuery, Secret::Typing] {
+        let observed = play(&*noop(), 1, secret, standing);
+        let ready = |round: u64| {
+            let opened = Duration::from_millis((round - FIRST.0) * u64::from(ROUND_MS));
+            opened + ms(ROUND_MS) + Duration::from_millis(crate::server::BUILD_MS)
+        };
+        let is_query = |seen: &&Seen| matches!(seen.call, Call::Retrieve | Call::RetrieveAgain);
+        let mut epochs: BTreeMap<u64, Vec<&Seen>> = BTreeMap::new();
+        for seen in observed.seen.iter().filter(is_query) {
+            assert_eq!(seen.at, ready(seen.round) + ms(QUERY_MS), "{seen:?}");
+            epochs
+                .entry(CodeKind::Standing.epoch(sotto_protocol::Round(seen.round)).0)
+                .or_default()
+                .push(seen);
+        }
+        assert!(epochs.len() as u64 >= ROUNDS / STANDING_ROUNDS);
+        let last = *epochs.keys().next_back().unwrap();
+        let mut whole = BTreeSet::new();
+        for (epoch, seen) in epochs {
+            let rounds: BTreeSet<u64> = seen.iter().map(|seen| seen.round).collect();
+            assert!(rounds.len() == seen.len() && (epoch == last || seen.len() as u64 == STANDING_ROUNDS));
+            // Keys are replaced every 64 rounds, and then what stood under the old ones stands no more.
+            let mut under: BTreeMap<[u8; 32], [u8; 32]> = BTreeMap::new();
+            for seen in seen {
+                let digest: [u8; 32] = match seen.call {
+                    Call::Retrieve => Sha256::digest(&seen.bytes).into(),
+                    _ => seen.bytes[..].try_into().unwrap(),
+                };
+                let first = *under.entry(seen.keys).or_insert(digest);
+                assert_eq!(first, digest, "another query in one epoch: {seen:?}");
+                if seen.call == Call::Retrieve {
+                    assert!(whole.insert((epoch, seen.keys)), "twice whole: {seen:?}");
+                }
+            }
+            assert!(under.len() <= 2);
+        }
+    }
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Whole conversations through a real server, over sockets, with an engine without privacy.
 
+use std::sync::Arc;
+
 use crate::support::{Person, client, config, is_report, loopback, pair, settings};
 use sotto::host::{Dial, Dialled, Pending, System, Work};
 use sotto::participant::now;
@@ -110,13 +112,24 @@ async fn texts_travel_with_every_batch_code() {
 /// though it stores nothing of who has which slot.
 #[tokio::test(flavor = "multi_thread")]
 async fn texts_travel_by_slots_and_over_a_restart_of_the_server() {
+    travel_by_slots(mpir::noop(), CodeKind::Partitioned).await;
+}
+
+/// The same where queries stand, with an engine whose requests are made under public randomness: one that restarts has forgotten
+/// what stood, and gets it again.
+#[tokio::test(flavor = "multi_thread")]
+async fn texts_travel_by_queries_that_stand_and_over_a_restart_of_the_server() {
+    travel_by_slots(mpir::voce_hint(), CodeKind::Standing).await;
+}
+
+async fn travel_by_slots(engine: Arc<dyn mpir::Engine>, code: CodeKind) {
     let data = tempfile::tempdir().unwrap();
     let start = |listen| {
         let data = Some(data.path().to_owned());
         let mode = RoundMode::ClosedLoop;
         let config = config(listen);
         let config = Config { data, mode, round_ms: 50, seed_segments: Some(2), buckets: Some(12), ..config };
-        sottod::start(mpir::noop(), Config { code: CodeKind::Partitioned, ..config }).unwrap()
+        sottod::start(Arc::clone(&engine), Config { code, ..config }).unwrap()
     };
     let server = start(loopback());
     let (listen, settings) = (server.local_addr(), settings(&server));
@@ -141,6 +154,14 @@ async fn texts_travel_by_slots_and_over_a_restart_of_the_server() {
     let seen = alice.until("round", is_report).await;
     let Some(Event::RoundReport(report)) = seen.last() else { panic!("{seen:?}") };
     assert!(report.complete && !report.dummy && report.mapping.bytes == 0, "{seen:?}");
+    let (mut named, mut whole) = (0, 0);
+    for _ in 0..2 * code.epoch_rounds() {
+        let seen = alice.until("round", is_report).await;
+        let Some(Event::RoundReport(report)) = seen.last() else { panic!("{seen:?}") };
+        assert!(report.complete && !report.dummy, "{seen:?}");
+        *if report.query.bytes == 32 { &mut named } else { &mut whole } += 1;
+    }
+    assert_eq!(named, 2 * (code.epoch_rounds() - 1), "and whole {whole}");
     let kept = bob.handle.stop().await.unwrap();
     let slot = kept.slot().cloned();
     assert!(slot.is_some());
@@ -336,7 +357,7 @@ async fn without_tls_nobody_is_spoken_to_but_this_machine() {
             .unwrap();
     let settings = settings(&server);
     assert!(Connection::open(&settings).await.is_ok());
-    let there = Connection::open_on(std::sync::Arc::new(FarAway), &settings).await;
+    let there = Connection::open_on(Arc::new(FarAway), &settings).await;
     assert!(matches!(there, Err(ConnectError::Unreachable(_))), "spoken to from far away");
     server.shutdown().await.unwrap();
 }
@@ -351,7 +372,7 @@ async fn attack_a3_closed_loop_is_refused_from_whoever_answers_from_another_mach
         let settings = settings(&server);
         let here = Connection::open(&settings).await.unwrap().info().await;
         assert_eq!(here.map(|_| ()), Ok(()));
-        let there = Connection::open_on(std::sync::Arc::new(FarAway), &settings).await.unwrap();
+        let there = Connection::open_on(Arc::new(FarAway), &settings).await.unwrap();
         let refused = there.info().await.map(|_| ());
         if mode == RoundMode::Deadline {
             assert_eq!(refused, Ok(()));
@@ -361,7 +382,7 @@ async fn attack_a3_closed_loop_is_refused_from_whoever_answers_from_another_mach
         let alice = client(&settings, "alice", 1).await;
         let joined = there.register(alice.account_seed(), alice.server(), None, None).await;
         assert_eq!(joined.map(|_| ()), refused);
-        let taking_part = Participant::start_on(std::sync::Arc::new(FarAway), alice, None, settings).await;
+        let taking_part = Participant::start_on(Arc::new(FarAway), alice, None, settings).await;
         assert_eq!(taking_part.map(|_| ()), refused);
         server.shutdown().await.unwrap();
     }

@@ -48,13 +48,20 @@ fn an_account_is_closed_at_the_server_and_here() {
 
 #[test]
 fn people_meet_and_chat_at_a_server_with_slots_and_are_told_what_differs() {
-    let slots = Config { code: CodeKind::Partitioned, retrieve: 4, choices: 3, ..brisk(loopback()) };
+    for code in [CodeKind::Partitioned, CodeKind::Standing] {
+        meet_and_chat(code);
+    }
+}
+
+fn meet_and_chat(code: CodeKind) {
+    let slots = Config { code, retrieve: 4, choices: 3, ..brisk(loopback()) };
     let server = Server::start(slots);
     let alice = Home::new();
     let init = ["init", "--server", &server.address(), "--name", "alice", "--conversations", "2"];
     let joined = alice.output(&init, "");
     let told = String::from_utf8(joined.stderr).unwrap();
     assert!(joined.status.success() && told.contains("by slots") && told.contains("cannot move"), "{told}");
+    assert_eq!(told.contains("for eight rounds"), code == CodeKind::Standing);
     let bob = Home::join(&server.address(), "bob", 2);
     let invitation = alice.succeeds(&["invite", "bob"]);
     bob.succeeds_with(&["accept", "alice"], &invitation);

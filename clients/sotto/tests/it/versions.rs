@@ -20,6 +20,7 @@ impl proto::sotto_server::Sotto for Other {
     type WatchStream = Nothing<proto::RoundEvent>;
     type MappingStream = Nothing<proto::MappingChunk>;
     type RetrieveStream = Nothing<proto::AnswerChunk>;
+    type RetrieveAgainStream = Nothing<proto::AnswerChunk>;
     type HintStream = Nothing<proto::HintChunk>;
     type UnitStream = Nothing<proto::UnitChunk>;
     type ManifestsStream = Nothing<proto::SignedManifest>;
@@ -75,6 +76,13 @@ impl proto::sotto_server::Sotto for Other {
         &self,
         _: Request<Streaming<proto::QueryChunk>>,
     ) -> Result<Response<Self::RetrieveStream>, Status> {
+        Err(Refused::Internal.into())
+    }
+
+    async fn retrieve_again(
+        &self,
+        _: Request<proto::RetrieveAgainRequest>,
+    ) -> Result<Response<Self::RetrieveAgainStream>, Status> {
         Err(Refused::Internal.into())
     }
 

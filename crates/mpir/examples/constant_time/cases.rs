@@ -165,7 +165,7 @@ fn ask_and_read(engine: &dyn mpir::Engine) {
     let count = 20;
     let form = Form { buckets: BUCKETS, elements: count, element_bytes: ELEMENT_BYTES };
     let profile = engine.profile(form).expect("a small database");
-    let spec = RoundSpec { seed: [44; 32], round: 1, form, profile };
+    let spec = RoundSpec { seed: [44; 32], whitening: [44; 32], round: 1, form, profile };
     let sizes = engine.sizes(&spec).expect("the engine's own arrangement");
 
     let wanted = [Some(7), None];

@@ -29,7 +29,8 @@ impl Scene {
         let form = Form { buckets, elements, element_bytes };
         let mut seed = [0; 32];
         rng.fill_bytes(&mut seed);
-        let spec = RoundSpec { seed, round: 5, form, profile: engine.profile(form).unwrap() };
+        let spec =
+            RoundSpec { seed, whitening: seed, round: 5, form, profile: engine.profile(form).unwrap() };
         let content = |_| {
             let mut bytes = vec![0; elements * element_bytes];
             rng.fill_bytes(&mut bytes);
@@ -347,5 +348,44 @@ fn without_a_hint_a_secret_asks_once_under_a_seed() {
     for (bucket, element) in cover.pending.read(&[], &answer).into_iter().enumerate() {
         let element = element.unwrap();
         assert!((0..30).all(|target| element != scene.element(bucket, target)));
+    }
+}
+
+/// Where queries stand, the same bytes are answered in rounds with other databases, whitened anew, and read in each.
+#[test]
+fn a_request_that_stands_is_answered_in_every_round_of_its_epoch_and_in_no_other() {
+    for engine in [voce(), voce_hint(), voce_apart(), mpir::sealpir()] {
+        let mut scene = Scene::new(engine, [4, 1, 30, 288]);
+        let mut person = scene.person();
+        let targets = scene.targets();
+        let first = scene.spec.clone();
+        let request = person.half.ask(first.clone(), &targets, &mut scene.rng).unwrap();
+        for round in 0..3_u8 {
+            scene.spec.round = first.round + u64::from(round);
+            scene.spec.whitening = [round; 32];
+            scene.different.iter_mut().for_each(|bucket| scene.rng.fill_bytes(bucket));
+            let prepared = scene.prepared();
+            let query = [Query { keys: &person.keys, request: &request.bytes }];
+            let units = prepared.sizes().units.count();
+            let answers: Vec<u8> =
+                (0..units).flat_map(|unit| prepared.answer(unit, &query).remove(0).unwrap()).collect();
+            let pending = request.pending.again(&scene.spec).unwrap();
+            let read = pending.read(prepared.hint(), &answers);
+            for (bucket, (element, target)) in read.into_iter().zip(&targets).enumerate() {
+                let element = element.unwrap();
+                assert!(target.is_none_or(|target| element == scene.element(bucket, target)), "{bucket}");
+            }
+            // Who checks an answer takes the round's own whitening.
+            let content = scene.unit(&*prepared, 0);
+            let sizes = prepared.sizes();
+            let part = sizes.request.part("request", &request.bytes, 0).unwrap();
+            let again = scene.engine.recompute(&scene.spec, 0, &content, &person.encoded, part).unwrap();
+            assert_eq!(again, answers[sizes.answer.range(0)]);
+        }
+        let elsewhere = RoundSpec { seed: [9; 32], ..scene.spec.clone() };
+        let asks = scene.engine.name() == mpir::sealpir().name();
+        assert_eq!(request.pending.again(&elsewhere).is_some(), asks, "SealPIR asks under no seed");
+        let larger = RoundSpec { form: Form { elements: 31_000, ..first.form }, ..scene.spec.clone() };
+        assert!(request.pending.again(&larger).is_none());
     }
 }

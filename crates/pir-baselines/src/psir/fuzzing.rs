@@ -36,7 +36,7 @@ fn example<I: Inner>() -> Option<Example> {
         Some(profile) => Profile(profile),
         None => engine.profile(form).ok()?,
     };
-    let spec = RoundSpec { seed: [1; 32], round: 7, form, profile };
+    let spec = RoundSpec { seed: [1; 32], whitening: [1; 32], round: 7, form, profile };
     let contents = Contents { different: &[vec![9; ELEMENTS * ELEMENT_BYTES]], copies: 1 };
     let prepared = engine.prepare(&spec, contents).ok()?;
     let mut client = engine.client(&[42; 32]);

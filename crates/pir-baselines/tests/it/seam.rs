@@ -21,7 +21,7 @@ impl<'a> World<'a> {
     pub(crate) fn new(engine: &'a dyn Engine, form: Form, copies: usize, profile: Option<Profile>) -> Self {
         let mut rng = ChaCha20Rng::seed_from_u64(form.elements as u64);
         let profile = profile.unwrap_or_else(|| engine.profile(form).unwrap());
-        let spec = RoundSpec { seed: [3; 32], round: 7, form, profile };
+        let spec = RoundSpec { seed: [3; 32], whitening: [3; 32], round: 7, form, profile };
         let content = |rng: &mut ChaCha20Rng| {
             let mut content = vec![0; form.elements * form.element_bytes];
             rng.fill_bytes(&mut content);

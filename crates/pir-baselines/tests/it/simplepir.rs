@@ -46,7 +46,8 @@ fn the_papers_parameters_need_the_loud_door() {
     let (engine, form) = (Papers::new(), form(1, 3000, 16));
     let refused = Error::Security { bits: 120 };
     assert_eq!(engine.profile(form), Err(mpir::Error::Engine(refused)));
-    let spec = |profile| RoundSpec { seed: [0; 32], round: 0, form, profile: Profile(profile) };
+    let spec =
+        |profile| RoundSpec { seed: [0; 32], whitening: [0; 32], round: 0, form, profile: Profile(profile) };
     for other in [[0; 16], *b"INSECURE, cube\0\0"] {
         assert!(engine.assurance(&spec(other)).is_err());
     }

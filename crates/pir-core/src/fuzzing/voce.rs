@@ -20,7 +20,7 @@ struct Example {
 static EXAMPLE: LazyLock<Option<Example>> = LazyLock::new(|| {
     let shape = Shape::new(Ending::Hint, BUCKETS, ELEMENTS, ELEMENT_BYTES, 2).ok()?;
     let content = [9; ELEMENTS * ELEMENT_BYTES];
-    let unit = Unit::new(&Pools::default(), &shape, &SEED, 0, &[&content[..]; BUCKETS]).ok()?;
+    let unit = Unit::new(&Pools::default(), &shape, &SEED.into(), 0, &[&content[..]; BUCKETS]).ok()?;
     let (bytes, asked) = request(&shape, &SEED, &[7; BUCKETS], &[43; 32]).ok()?;
     let answer = unit.answer(0, &[&Request::new(&shape, BUCKETS, &bytes).ok()?]).pop()?;
     Some(Example { shape, unit, request: bytes, asked, answer })
@@ -44,7 +44,7 @@ pub fn fuzz_voce(bytes: &[u8]) {
         (hint, &changed(&example.answer, bytes)),
     ] {
         let fits = hint.len() == example.shape.hint_bytes() && answer.len() == example.shape.answer_bytes();
-        let read = example.asked.read(0, hint, answer);
+        let read = example.asked.read(&SEED, 0, hint, answer);
         assert!(read.map_or(!fits, |read| fits && read.iter().all(|element| element.len() == ELEMENT_BYTES)));
     }
     if let Some((&[a, b, c, d, e, f, g, h], profile)) = bytes.split_first_chunk::<8>()
@@ -87,7 +87,8 @@ struct Selected {
 static SELECTED: LazyLock<Option<Selected>> = LazyLock::new(|| {
     let shape = Shape::new(Ending::Selected, BUCKETS, ELEMENTS, ELEMENT_BYTES, 2).ok()?;
     let content = [9; ELEMENTS * ELEMENT_BYTES];
-    let unit = select::Unit::new(&Pools::default(), &shape, &SEED, 0, &[&content[..]; BUCKETS]).ok()?;
+    let unit =
+        select::Unit::new(&Pools::default(), &shape, &SEED.into(), 0, &[&content[..]; BUCKETS]).ok()?;
     let mut secret = select::Secret::new(&[44; 32]);
     let (request, asked) = secret.request(&shape, &SEED, &[7; BUCKETS], &[43; 32]).ok()?;
     let keys = secret.public_keys();
@@ -113,7 +114,7 @@ fn fuzz_selected(bytes: &[u8]) {
     }
     for answer in [bytes, &changed(&example.answer, bytes)] {
         let fits = answer.len() == example.shape.answer_bytes();
-        let read = example.asked.read(0, answer);
+        let read = example.asked.read(&SEED, 0, answer);
         assert!(read.map_or(!fits, |read| fits && read.iter().all(|element| element.len() == ELEMENT_BYTES)));
     }
 }

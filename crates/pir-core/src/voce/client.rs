@@ -5,7 +5,7 @@ use zeroize::{Zeroize, Zeroizing};
 
 use super::ring::{
     ANSWER_BITS, DEGREE, DROPPED_BITS, HINT_BITS, MODULUS_BITS, ORBIT, PLAINTEXT_BITS, QUERY_BITS,
-    RADIX_BITS, Ring, Round,
+    RADIX_BITS, Ring, Round, Whitening,
 };
 use super::shape::{Ending, Shape};
 use crate::Error;
@@ -16,7 +16,6 @@ use crate::ring::{Coefficient, Evaluation, Polynomial, sampling};
 /// What reads the answers to a request: the secret under which it was made, which serves no other one, and what was asked for.
 pub struct Asked {
     shape: Shape,
-    seed: [u8; 32],
     targets: Zeroizing<Vec<u64>>,
     secret: Polynomial<Evaluation>,
 }
@@ -67,7 +66,7 @@ pub fn request(
 
     masked_queries(&mut out, shape, &round, &secret, targets, (own, stream::QUERY))?;
     let targets = Zeroizing::new(targets.iter().map(|target| *target as u64).collect());
-    Ok((out, Asked { shape: *shape, seed: *seed, targets, secret }))
+    Ok((out, Asked { shape: *shape, targets, secret }))
 }
 
 /// Writes a query for every bucket: one behind the other, and of each the coefficients that select its row. Errors are drawn from a
@@ -173,17 +172,24 @@ impl Asked {
         &self.shape
     }
 
-    /// Reads the elements of a unit out of its hint and answer, wanted or not; all of its columns are looked at.
+    /// Reads the elements of a unit, whitened under a seed, out of its hint and answer, wanted or not; all of its columns are looked
+    /// at.
     ///
     /// # Errors
     /// [`Error::Malformed`] if one of them is of another size.
-    pub fn read(&self, unit: usize, hint: &[u8], answer: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
+    pub fn read(
+        &self,
+        whitening: &[u8; 32],
+        unit: usize,
+        hint: &[u8],
+        answer: &[u8],
+    ) -> Result<Vec<Vec<u8>>, Error> {
         let shape = &self.shape;
         if hint.len() != shape.hint_bytes() || answer.len() != shape.answer_bytes() {
             return Err(Error::Malformed("size of a hint or an answer"));
         }
         let values = self.messages(hint, answer);
-        let (round, first) = (Round::new(&self.seed), unit * shape.unit_buckets());
+        let (whitening, first) = (Whitening::new(whitening), unit * shape.unit_buckets());
         let targets = self.targets.iter().enumerate().skip(first).take(shape.unit_buckets());
         let elements =
             targets.zip(values.chunks(shape.bucket_outputs())).map(|((bucket, target), values)| {
@@ -200,7 +206,7 @@ impl Asked {
                 let mut writer = BitWriter::new(&mut bytes);
                 chosen.iter().for_each(|value| writer.write(*value, PLAINTEXT_BITS));
                 writer.finish();
-                round.whiten(&mut bytes, bucket, *target as usize);
+                whitening.apply(&mut bytes, bucket, *target as usize);
                 bytes.truncate(shape.element_bytes());
                 bytes
             });

@@ -1,6 +1,6 @@
 //! A bucket as the first dimension reads it.
 
-use super::ring::{PLAINTEXT_BITS, Round};
+use super::ring::{PLAINTEXT_BITS, Whitening};
 use super::shape::{BLOCK, Shape};
 use crate::Error;
 use crate::pages::{PagePool, PageVec};
@@ -21,7 +21,7 @@ impl Bucket {
     pub(super) fn new(
         pool: &PagePool,
         shape: &Shape,
-        round: &Round,
+        whitening: &Whitening,
         bucket: usize,
         elements: &[u8],
     ) -> Result<Self, Error> {
@@ -45,7 +45,7 @@ impl Bucket {
                         if let Some(element) = elements.chunks_exact(size).nth(place) {
                             bytes[..size].copy_from_slice(element);
                         }
-                        round.whiten(&mut bytes, bucket, place);
+                        whitening.apply(&mut bytes, bucket, place);
                         unpack(PLAINTEXT_BITS, &bytes, values);
                     }
                     join_rows(&mut words, &values, column, together);

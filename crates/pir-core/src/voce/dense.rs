@@ -6,7 +6,7 @@ use rayon::prelude::{IndexedParallelIterator, IntoParallelIterator, ParallelIter
 use super::chain::Packing;
 use super::database::Bucket;
 use super::format::{Keys, read_query};
-use super::ring::{DEGREE, MODULUS_BITS, ORBIT, QUERY_BITS, Ring, Round};
+use super::ring::{DEGREE, MODULUS_BITS, ORBIT, QUERY_BITS, Ring, Round, Whitening};
 use super::shape::{BLOCK, Shape};
 use super::transform::{Content, Transformed};
 use crate::Error;
@@ -70,7 +70,7 @@ impl<'a> Source<'a> {
     pub(super) fn new(
         pools: &'a Pools,
         shape: &'a Shape,
-        round: Round,
+        (round, whitening): (Round, &[u8; 32]),
         number: usize,
         contents: &[&[u8]],
     ) -> Result<Self, Error> {
@@ -79,7 +79,8 @@ impl<'a> Source<'a> {
         }
         let ring = Ring::get();
         let first = number * shape.unit_buckets();
-        let bucket = |at: usize| Bucket::new(&pools.databases, shape, &round, first + at, contents[at]);
+        let whitening = Whitening::new(whitening);
+        let bucket = |at: usize| Bucket::new(&pools.databases, shape, &whitening, first + at, contents[at]);
         let buckets = (0..contents.len()).into_par_iter().map(bucket).collect::<Result<Vec<_>, _>>()?;
         let scale = ring.modulus().shoup(ring.modulus().inverse(DEGREE as u64));
         let a = (0..shape.ciphertexts())

@@ -23,6 +23,6 @@ mod transform;
 
 pub use client::{Asked, request};
 pub use dense::Pools;
-pub use ring::{ANSWER_BITS, DEGREE, HINT_BITS, MODULUS_BITS, PLAINTEXT_BITS, QUERY_BITS};
+pub use ring::{ANSWER_BITS, DEGREE, HINT_BITS, MODULUS_BITS, PLAINTEXT_BITS, QUERY_BITS, Seeds};
 pub use server::{Request, Unit};
 pub use shape::{Ending, Shape};

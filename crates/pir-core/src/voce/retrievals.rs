@@ -6,7 +6,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use rayon::prelude::{IntoParallelIterator, ParallelIterator};
 
-use super::ring::{DEGREE, Round};
+use super::ring::{DEGREE, Whitening};
 use super::select::{self, PublicKeys, Secret};
 use super::{Ending, Pools, Request, Shape, Unit, request};
 use crate::ring::bits::BitWriter;
@@ -59,7 +59,7 @@ const CONTENTS: [Content; 7] = [
 ];
 
 impl Content {
-    fn bucket(self, shape: &Shape, round: &Round, bucket: usize, rng: &mut ChaCha20Rng) -> Vec<u8> {
+    fn bucket(self, shape: &Shape, whitening: &Whitening, bucket: usize, rng: &mut ChaCha20Rng) -> Vec<u8> {
         let (elements, size) = (shape.elements(), shape.element_bytes());
         let mut bytes = vec![0; elements * size];
         let before_whitening = |element: usize, field: &dyn Fn(usize) -> u64| {
@@ -67,7 +67,7 @@ impl Content {
             let mut writer = BitWriter::new(&mut whole);
             (0..shape.element_outputs()).for_each(|at| writer.write(field(at), 9));
             writer.finish();
-            round.whiten(&mut whole, bucket, element);
+            whitening.apply(&mut whole, bucket, element);
             whole.truncate(size);
             whole
         };
@@ -134,12 +134,9 @@ fn seed(rng: &mut ChaCha20Rng) -> [u8; 32] {
 /// Every client asks for elements of its own, at the ends of a bucket, too.
 fn retrieve(pools: &Pools, shape: &Shape, content: Content, clients: usize, rng: &mut ChaCha20Rng) -> Read {
     let (seed_of_round, buckets) = (seed(rng), shape.unit_buckets());
-    let round = match shape.ending() {
-        Ending::Hint => Round::new(&seed_of_round),
-        Ending::Selected => Round::with_keys(&seed_of_round, &select::key_seed()),
-    };
+    let whitening = Whitening::new(&seed_of_round);
     let contents: Vec<Vec<u8>> =
-        (0..buckets).map(|bucket| content.bucket(shape, &round, bucket, rng)).collect();
+        (0..buckets).map(|bucket| content.bucket(shape, &whitening, bucket, rng)).collect();
     let given: Vec<&[u8]> = contents.iter().map(Vec::as_slice).collect();
     let targets: Vec<Vec<usize>> = (0..clients)
         .map(|_| {
@@ -153,7 +150,7 @@ fn retrieve(pools: &Pools, shape: &Shape, content: Content, clients: usize, rng:
         .collect();
     let mut read: Vec<Vec<Vec<u8>>> = Vec::new();
     if shape.ending() == Ending::Hint {
-        let unit = Unit::new(pools, shape, &seed_of_round, 0, &given).unwrap();
+        let unit = Unit::new(pools, shape, &seed_of_round.into(), 0, &given).unwrap();
         for targets in targets.chunks(16) {
             let asked: Vec<_> = targets
                 .iter()
@@ -166,11 +163,11 @@ fn retrieve(pools: &Pools, shape: &Shape, content: Content, clients: usize, rng:
                 asked
                     .iter()
                     .zip(&answers)
-                    .map(|((_, asked), answer)| asked.read(0, unit.hint(), answer).unwrap()),
+                    .map(|((_, asked), answer)| asked.read(&seed_of_round, 0, unit.hint(), answer).unwrap()),
             );
         }
     } else {
-        let unit = select::Unit::new(pools, shape, &seed_of_round, 0, &given).unwrap();
+        let unit = select::Unit::new(pools, shape, &seed_of_round.into(), 0, &given).unwrap();
         for targets in targets.chunks(16) {
             let mut secrets: Vec<_> = targets.iter().map(|_| Secret::new(&seed(rng))).collect();
             let keys: Vec<_> =
@@ -187,7 +184,7 @@ fn retrieve(pools: &Pools, shape: &Shape, content: Content, clients: usize, rng:
                 .collect();
             let answers = unit.answer(0, &requests.iter().collect::<Vec<_>>());
             let answers = asked.iter().zip(&answers);
-            read.extend(answers.map(|((_, asked), answer)| asked.read(0, answer).unwrap()));
+            read.extend(answers.map(|((_, asked), answer)| asked.read(&seed_of_round, 0, answer).unwrap()));
         }
     }
     let size = shape.element_bytes();

@@ -104,11 +104,26 @@ pub(super) fn woven(at: usize) -> usize {
     at / LANES + ORBIT / LANES * (at % LANES)
 }
 
+/// The public randomness of a round's databases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seeds {
+    /// Of the public halves of queries. Where queries serve for several rounds, so does this.
+    pub halves: [u8; 32],
+    /// Of what elements are whitened with: of one round alone, and unknown to whoever writes the elements.
+    pub whitening: [u8; 32],
+}
+
+impl From<[u8; 32]> for Seeds {
+    /// Of a round that has one for both.
+    fn from(seed: [u8; 32]) -> Self {
+        Self { halves: seed, whitening: seed }
+    }
+}
+
 /// What everybody derives from public seeds.
 pub(super) struct Round {
     queries: [u8; 32],
     columns: [u8; 32],
-    whitening: [u8; 32],
     /// The public half of the key that takes `s(X^5)` to s, in slots.
     pub(super) step: Polynomial<Evaluation>,
     /// The public half of the key that takes `s(X^-1)` to s, in slots.
@@ -127,7 +142,6 @@ impl Round {
         Self {
             queries: derive("queries", seed),
             columns: derive("columns", seed),
-            whitening: derive("whitening", seed),
             step: sampling::uniform(ntt, keys, 0),
             conjugation: sampling::uniform(ntt, keys, 1),
         }
@@ -142,11 +156,20 @@ impl Round {
     pub(super) fn column(&self, ciphertext: u64) -> Polynomial<Evaluation> {
         sampling::uniform(&Ring::get().ntt, &self.columns, ciphertext)
     }
+}
+
+/// What elements are whitened with.
+pub(super) struct Whitening([u8; 32]);
+
+impl Whitening {
+    pub(super) fn new(seed: &[u8; 32]) -> Self {
+        Self(derive("whitening", seed))
+    }
 
     /// XORs the keystream of a place of the database into what lies there. What comes out looks uniform, whatever whoever does
     /// not know the seed has put there.
-    pub(super) fn whiten(&self, bytes: &mut [u8], bucket: usize, element: usize) {
-        sampling::whiten(bytes, &self.whitening, (bucket as u64) << 32 | element as u64);
+    pub(super) fn apply(&self, bytes: &mut [u8], bucket: usize, element: usize) {
+        sampling::whiten(bytes, &self.0, (bucket as u64) << 32 | element as u64);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::dense::{Asker, Dense, Pools, Source};
 use super::format::{Keys, check_padding};
-use super::ring::{ANSWER_BITS, HINT_BITS, Ring, Round};
+use super::ring::{ANSWER_BITS, HINT_BITS, Ring, Round, Seeds};
 use super::shape::{Ending, Shape};
 use crate::Error;
 use crate::ring::bits::BitWriter;
@@ -45,14 +45,11 @@ impl Unit {
     pub fn new(
         pools: &Pools,
         shape: &Shape,
-        seed: &[u8; 32],
+        seeds: &Seeds,
         number: usize,
         contents: &[&[u8]],
     ) -> Result<Self, Error> {
-        if shape.ending() != Ending::Hint {
-            return Err(Error::Shape("an arrangement without a hint"));
-        }
-        let dense = Dense::new(Source::new(pools, shape, Round::new(seed), number, contents)?)?;
+        let dense = Dense::new(source(pools, shape, seeds, number, contents)?)?;
         let hint = Self::encode_hint(shape, &dense);
         Ok(Self { shape: *shape, dense, hint })
     }
@@ -65,15 +62,12 @@ impl Unit {
     pub fn answer_once(
         pools: &Pools,
         shape: &Shape,
-        seed: &[u8; 32],
+        seeds: &Seeds,
         number: usize,
         contents: &[&[u8]],
         request: &Request<'_>,
     ) -> Result<Vec<u8>, Error> {
-        if shape.ending() != Ending::Hint {
-            return Err(Error::Shape("an arrangement without a hint"));
-        }
-        let source = Source::new(pools, shape, Round::new(seed), number, contents)?;
+        let source = source(pools, shape, seeds, number, contents)?;
         let asker = Asker { keys: &request.keys, queries: request.queries };
         let (mut sums, _) = source.packed_once(asker)?;
         Ring::get().to_answer.apply_all(&mut sums);
@@ -124,6 +118,19 @@ impl Unit {
     pub(super) fn dense(&self) -> &Dense {
         &self.dense
     }
+}
+
+fn source<'a>(
+    pools: &'a Pools,
+    shape: &'a Shape,
+    seeds: &Seeds,
+    number: usize,
+    contents: &[&[u8]],
+) -> Result<Source<'a>, Error> {
+    if shape.ending() != Ending::Hint {
+        return Err(Error::Shape("an arrangement without a hint"));
+    }
+    Source::new(pools, shape, (Round::new(&seeds.halves), &seeds.whitening), number, contents)
 }
 
 fn encode(shape: &Shape, values: &[u64]) -> Vec<u8> {

@@ -103,7 +103,7 @@ fn noise_of_a_packed_ciphertext_is_no_more_often_large_than_the_calculator_says(
             let mut rng = ChaCha20Rng::seed_from_u64(unit);
             let (seed_of_round, content) = (seed(&mut rng), bytes(&mut rng, count * 288));
             let contents = vec![&*content; shape.unit_buckets()];
-            let unit = Unit::new(&pools, &shape, &seed_of_round, 0, &contents).unwrap();
+            let unit = Unit::new(&pools, &shape, &seed_of_round.into(), 0, &contents).unwrap();
             let targets: Vec<usize> = contents.iter().map(|_| rng.next_u64() as usize % count).collect();
             let mut tails = Tails::default();
             for _ in 0..CLIENTS / 16 {
@@ -135,7 +135,7 @@ fn noise_of_a_reply_is_no_more_often_large_than_the_calculator_says() {
         let mut rng = ChaCha20Rng::seed_from_u64(unit);
         let (seed_of_round, content) = (seed(&mut rng), bytes(&mut rng, count * 288));
         let contents = vec![&*content; shape.unit_buckets()];
-        let unit = select::Unit::new(&pools, &shape, &seed_of_round, 0, &contents).unwrap();
+        let unit = select::Unit::new(&pools, &shape, &seed_of_round.into(), 0, &contents).unwrap();
         let targets: Vec<usize> = contents.iter().map(|_| rng.next_u64() as usize % count).collect();
         let mut tails = Tails::default();
         for _ in 0..CLIENTS / 16 {

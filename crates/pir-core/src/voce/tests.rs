@@ -35,12 +35,12 @@ fn what_was_asked_for_comes_back() {
             asked.iter().map(|(bytes, _)| Request::new(&shape, buckets, bytes).unwrap()).collect();
         for (number, contents) in contents.chunks(shape.unit_buckets()).enumerate() {
             let contents: Vec<&[u8]> = contents.iter().map(Vec::as_slice).collect();
-            let unit = Unit::new(&Pools::default(), &shape, &seed, number, &contents).unwrap();
+            let unit = Unit::new(&Pools::default(), &shape, &seed.into(), number, &contents).unwrap();
             assert!(unit.memory_bytes() == shape.memory_bytes() || contents.len() < shape.unit_buckets());
             let first = number * shape.unit_buckets();
             let answers = unit.answer(first, &requests.iter().collect::<Vec<_>>());
             for ((_, asked), answer) in asked.iter().zip(&answers) {
-                let read = asked.read(number, unit.hint(), answer).unwrap();
+                let read = asked.read(&seed, number, unit.hint(), answer).unwrap();
                 assert_eq!(read.len(), contents.len());
                 for (at, element) in read.iter().enumerate() {
                     let target = targets[first + at] * bytes;
@@ -73,10 +73,10 @@ fn an_answer_to_one_request_is_computed_with_a_pack_for_each_thread() {
     let (content, seed) = (elements(&mut rng, &shape), secret(&mut rng));
     let (bytes, _) = request(&shape, &seed, &[3, 70], &secret(&mut rng)).unwrap();
     let asked = Request::new(&shape, 2, &bytes).unwrap();
-    let prepared = Unit::new(&Pools::default(), &shape, &seed, 1, &[&content]).unwrap();
+    let prepared = Unit::new(&Pools::default(), &shape, &seed.into(), 1, &[&content]).unwrap();
     let pools = Pools::default();
     let threads = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
-    let once = threads.install(|| Unit::answer_once(&pools, &shape, &seed, 1, &[&content], &asked));
+    let once = threads.install(|| Unit::answer_once(&pools, &shape, &seed.into(), 1, &[&content], &asked));
     assert!(once.unwrap() == prepared.answer(1, &[&asked])[0]);
     assert!((1..=2).contains(&pools.packs_left()), "{} packs at once", pools.packs_left());
 }
@@ -126,7 +126,7 @@ fn noise_is_what_the_calculator_says() {
         let contents: Vec<Vec<u8>> = (0..shape.unit_buckets()).map(|_| elements(&mut rng, &shape)).collect();
         let contents: Vec<&[u8]> = contents.iter().map(Vec::as_slice).collect();
         let (seed, pool) = (secret(&mut rng), Pools::default());
-        let unit = Unit::new(&pool, &shape, &seed, 0, &contents).unwrap();
+        let unit = Unit::new(&pool, &shape, &seed.into(), 0, &contents).unwrap();
         let targets: Vec<usize> = contents.iter().map(|_| rng.next_u64() as usize % count).collect();
         let asked: Vec<_> =
             (0..32).map(|_| request(&shape, &seed, &targets, &secret(&mut rng)).unwrap()).collect();
@@ -157,7 +157,7 @@ fn requests_hints_and_answers_are_the_golden_ones() {
     };
     let shape = Shape::new(Ending::Hint, 3, 70, 288, 4).unwrap();
     let content: Vec<u8> = (0..70 * 288).map(|at| (at * at % 251) as u8).collect();
-    let unit = Unit::new(&Pools::default(), &shape, &[1; 32], 1, &[&content]).unwrap();
+    let unit = Unit::new(&Pools::default(), &shape, &[1; 32].into(), 1, &[&content]).unwrap();
     let (bytes, _) = request(&shape, &[1; 32], &[3, 33, 69], &[2; 32]).unwrap();
     let answer = unit.answer(2, &[&Request::new(&shape, 3, &bytes).unwrap()]).remove(0);
     let found = [&*bytes, unit.hint(), &answer].map(digest);

@@ -44,7 +44,15 @@ fn pair_of(world: &World, client: usize) -> Vec<u8> {
 
 fn open(pair: &mut Pair, round: u64) -> (Option<crate::Deposit>, Vec<OpeningKey>) {
     let identity = SigningKey::from_bytes(&[1; 32]);
-    let turn = Turn { round: Round(round), mine: true, slot: None, head: None, identity: &identity };
+    let turn = Turn {
+        round: Round(round),
+        mine: true,
+        slot: None,
+        last: None,
+        knocks: true,
+        head: None,
+        identity: &identity,
+    };
     let (deposit, listening) = pair.open_round(&turn);
     (deposit, listening.into_iter().map(|listening| listening.key).collect())
 }

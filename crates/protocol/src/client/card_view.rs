@@ -112,3 +112,32 @@ fn who_is_forgotten_leaves_no_slot_behind() {
     let stored = Client::restore(&alice.snapshot()).unwrap();
     assert!(!known(&stored, mallory) && stored.state.addresses.of_member(ring, identity).is_none());
 }
+
+/// Who makes a group in the middle of an epoch, of two whose slots it knows, sees nothing of whether one of them reads the other's
+/// slot already: what is said in the group is heard from the next epoch on, in either world.
+#[test]
+fn a_card_in_the_middle_of_an_epoch_tells_nobody_who_knows_whom() {
+    for (phase, seed) in [0, 1, 5].into_iter().flat_map(|phase| (0..4).map(move |seed| (phase, seed))) {
+        let [strangers, contacts] = [false, true].map(|know_each_other| {
+            let mut world = World::with_code(1, seed, &NAMES, 4, 16, CodeKind::Standing);
+            for (one, other) in [(ALICE, MALLORY), (MALLORY, BOB), (ALICE, ZED), (BOB, ZED)] {
+                world.befriend(one, other);
+            }
+            if know_each_other {
+                world.befriend(ALICE, BOB);
+            }
+            world.run(300);
+            while world.round % 8 != phase {
+                world.run(1);
+            }
+            group(&mut world, MALLORY, "ring", None);
+            world.say(BOB, "ring", "hello ring");
+            world.run(8 - phase);
+            let at_once = world.texts(ALICE).len();
+            world.run(16);
+            (at_once, world.texts(ALICE).len())
+        });
+        assert_eq!(strangers, contacts, "from round {phase} of an epoch on, seed {seed}");
+        assert_eq!(strangers, (usize::from(phase == 0), 1));
+    }
+}

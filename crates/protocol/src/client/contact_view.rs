@@ -346,6 +346,11 @@ fn what_contacts_see_does_not_depend_on_other_conversations_with_slots() {
     look_alike(CodeKind::Partitioned, 0, 6);
 }
 
+#[test]
+fn what_contacts_see_does_not_depend_on_other_conversations_where_queries_stand() {
+    look_alike(CodeKind::Standing, 0, 6);
+}
+
 fn one_is_lost<const STEP: u64>(scene: &mut Scene, step: u64) {
     scene.lost = (step == STEP).then_some(MALLORY);
 }

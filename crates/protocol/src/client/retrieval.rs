@@ -1,18 +1,21 @@
 //! What to ask in a round, and what to make of the answers.
 
 use core::fmt;
+use core::hint::black_box;
 use core::ops::Range;
 
 use pbc::BatchCode;
+use pbc::oblivious::equal;
 use rand_core::CryptoRng;
+use zeroize::Zeroizing;
 
 use super::addresses::Whereabouts;
 use super::crowding::Crowding;
 use super::{Client, Holder, MessageId, Notice, State, Want, Warning};
 use crate::conversation::{ConversationId, Talk};
-use crate::error::{Malformed, Unknown};
+use crate::error::{Malformed, ManifestError, Unknown};
 use crate::group::{Farewell, Rekey};
-use crate::mapping::{BloomMapping, Lookup, Outcome, Reading, Sought, Targets};
+use crate::mapping::{BloomMapping, Lookup, Outcome, Places, Reading, Sought, Targets};
 use crate::message::{Head, Kind};
 use crate::pair::Pair;
 use crate::seal::Plaintext;
@@ -29,6 +32,8 @@ pub struct Retrieval {
     pub targets: Targets,
     /// What became of the boxes looked for.
     pub counts: Lookups,
+    /// What is read of a table, and for whom.
+    plan: Option<Plan>,
     crowding: Crowding,
     assigned: Vec<Assigned>,
     /// Makes a box of what the buckets assigned to it hold.
@@ -58,6 +63,57 @@ impl Assigned {
     }
 }
 
+/// Which places of a table are read, and for whom each: what stays where queries stand. The whole is secret.
+///
+/// It is for those alone for whom it was made. What comes to be wanted later is not read before the next one, also if it lies in a
+/// place that is read for somebody else: otherwise who makes it be wanted would see who is.
+#[derive(Clone)]
+pub struct Plan {
+    places: Places,
+    readers: Zeroizing<Vec<Reader>>,
+}
+
+/// For whom something is read: conversation, member, whether it is a knock; and where, and whether that was known.
+type Reader = [u32; 5];
+
+impl Plan {
+    fn new(places: &Places, wanted: &[(&Want, Option<Whereabouts>)]) -> Self {
+        let reader = |(want, found): &(&Want, Option<Whereabouts>)| {
+            let [conversation, member, knock] = reader(want, found.as_ref());
+            let Sought { place, is_known } = sought_at(found.as_ref());
+            [conversation, member, knock, place, u32::from(is_known)]
+        };
+        Self { places: places.clone(), readers: Zeroizing::new(wanted.iter().map(reader).collect()) }
+    }
+
+    /// Where it is to be read for these: where it was to be when this was made. Without a branch on any of that.
+    fn sought(&self, wanted: &[(&Want, Option<Whereabouts>)]) -> Vec<Sought> {
+        let sought = |(want, found): &(&Want, Option<Whereabouts>)| {
+            let asking = reader(want, found.as_ref());
+            let found = self.readers.iter().fold([0; 2], |[place, is_known], planned| {
+                let who = asking
+                    .iter()
+                    .zip(planned)
+                    .fold(u32::MAX, |same, (one, other)| same & equal(*one, *other));
+                [place | (planned[3] & who), is_known | (planned[4] & who)]
+            });
+            Sought { place: found[0], is_known: black_box(found[1]) != 0 }
+        };
+        wanted.iter().map(sought).collect()
+    }
+}
+
+fn reader(want: &Want, found: Option<&Whereabouts>) -> [u32; 3] {
+    let knock = found.is_some_and(|found| found.cell.is_some());
+    [want.conversation.0, want.member.into(), knock.into()]
+}
+
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Plan(..)")
+    }
+}
+
 /// What became of the boxes looked for in a round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lookups {
@@ -71,6 +127,17 @@ pub struct Lookups {
     pub deferred: usize,
 }
 
+impl Lookups {
+    fn of(count: impl Fn(Outcome) -> usize) -> Self {
+        Self {
+            found: count(Outcome::Found),
+            absent: count(Outcome::Absent),
+            ambiguous: count(Outcome::Ambiguous),
+            deferred: count(Outcome::Deferred),
+        }
+    }
+}
+
 impl Retrieval {
     /// Asks for nothing: random positions in all buckets.
     #[must_use]
@@ -79,6 +146,7 @@ impl Retrieval {
             round,
             targets: Targets::new(vec![None; buckets]),
             counts: Lookups::default(),
+            plan: None,
             crowding: Crowding::default(),
             assigned: Vec::new(),
             code: None,
@@ -88,6 +156,12 @@ impl Retrieval {
 }
 
 impl Retrieval {
+    /// What is read of a table, and for whom, for [`Client::look_again`]; nothing if nothing was to be wanted.
+    #[must_use]
+    pub fn plan(&self) -> Option<&Plan> {
+        self.plan.as_ref()
+    }
+
     /// The box that was read, if all answers came.
     fn decode(&self, reading: &Reading, elements: &[&[u8]]) -> Option<Vec<u8>> {
         let codewords = reading.codewords(elements)?;
@@ -111,8 +185,7 @@ impl Client {
     #[must_use]
     pub fn lookup(&self, round: Round, mapping: &[u8], rng: &mut impl CryptoRng) -> Retrieval {
         let dummy = Retrieval::dummy(round, self.state.server.buckets.into());
-        let (Some(manifest), Some(wants)) = (self.state.ready.get(&round), self.state.wants.get(&round))
-        else {
+        let (Some(manifest), Some(wants)) = (self.state.ready.get(&round), self.state.wants_in(round)) else {
             return dummy;
         };
         let planned = Manifest::decode(manifest).and_then(|manifest| match manifest.table() {
@@ -121,6 +194,28 @@ impl Client {
                 plan_in_table(&manifest, &found.collect::<Vec<_>>(), rng)
             }
             None => plan(&manifest, mapping, wants, rng),
+        });
+        planned.unwrap_or(Retrieval { problem: Some(Warning::BadMapping { round }), ..dummy })
+    }
+
+    /// What a request that stands brings in another round of its epoch, if that is in order: of what is wanted, what it was made
+    /// for. Nothing is to be asked, and so no [`Retrieval::targets`] are there.
+    #[must_use]
+    pub fn look_again(&self, round: Round, plan: &Plan) -> Retrieval {
+        let dummy = Retrieval::dummy(round, 0);
+        let (Some(manifest), Some(wants)) = (self.state.ready.get(&round), self.state.wants.get(&round))
+        else {
+            return dummy;
+        };
+        let planned = Manifest::decode(manifest).and_then(|manifest| {
+            let table = manifest.table().ok_or(Error::Manifest(ManifestError::Table))?;
+            let found = wants.iter().map(|want| (want, self.state.whereabouts(want, table)));
+            let wanted = found.collect::<Vec<_>>();
+            let readings = plan.places.readings(&plan.sought(&wanted));
+            let assigned = assigned_in_table(&wanted, &readings);
+            let counts = Lookups::of(|outcome| Reading::count(&readings, outcome));
+            let code: Option<Box<dyn BatchCode>> = Some(Box::new(manifest.slot_code()?));
+            Ok(Retrieval { counts, assigned, code, ..Retrieval::dummy(round, 0) })
         });
         planned.unwrap_or(Retrieval { problem: Some(Warning::BadMapping { round }), ..dummy })
     }
@@ -219,19 +314,30 @@ fn plan_in_table(
     rng: &mut impl CryptoRng,
 ) -> Result<Retrieval, Error> {
     let code = manifest.slot_code()?;
-    let sought = |(_, found): &(&Want, Option<Whereabouts>)| {
-        let place = found.as_ref().map(|found| found.place);
-        Sought { place: place.unwrap_or_default(), is_known: place.is_some() }
-    };
-    let lookup = Lookup::in_table(&code, &wanted.iter().map(sought).collect::<Vec<Sought>>(), rng);
+    let lookup = Lookup::in_table(&code, &sought(wanted), rng);
+    let assigned = assigned_in_table(wanted, lookup.readings());
+    let plan = lookup.places().map(|places| Plan::new(places, wanted));
+    Ok(Retrieval { plan, ..planned(manifest, lookup, Crowding::default(), assigned, Box::new(code)) })
+}
+
+/// Places where boxes would be.
+fn sought(wanted: &[(&Want, Option<Whereabouts>)]) -> Vec<Sought> {
+    wanted.iter().map(|(_, found)| sought_at(found.as_ref())).collect()
+}
+
+fn sought_at(found: Option<&Whereabouts>) -> Sought {
+    let place = found.map(|found| found.place);
+    Sought { place: place.unwrap_or_default(), is_known: place.is_some() }
+}
+
+fn assigned_in_table(wanted: &[(&Want, Option<Whereabouts>)], readings: &[Reading]) -> Vec<Assigned> {
     let assigned = |((want, found), reading): (&(&Want, Option<Whereabouts>), &Reading)| Assigned {
         label: want.key.label(),
         reading: reading.clone(),
         cell: found.as_ref().and_then(|found| found.cell.clone()),
         is_mapped: false,
     };
-    let assigned = wanted.iter().zip(lookup.readings()).map(assigned).collect();
-    Ok(planned(manifest, lookup, Crowding::default(), assigned, Box::new(code)))
+    wanted.iter().zip(readings).map(assigned).collect()
 }
 
 fn planned(
@@ -241,17 +347,20 @@ fn planned(
     assigned: Vec<Assigned>,
     code: Box<dyn BatchCode>,
 ) -> Retrieval {
-    let counts = Lookups {
-        found: lookup.count(Outcome::Found),
-        absent: lookup.count(Outcome::Absent),
-        ambiguous: lookup.count(Outcome::Ambiguous),
-        deferred: lookup.count(Outcome::Deferred),
-    };
+    let counts = Lookups::of(|outcome| lookup.count(outcome));
     let (round, targets) = (manifest.round, lookup.into_targets());
-    Retrieval { round, targets, counts, crowding, assigned, code: Some(code), problem: None }
+    Retrieval { round, targets, counts, plan: None, crowding, assigned, code: Some(code), problem: None }
 }
 
 impl State {
+    /// What is wanted in a round. Where queries stand, one that is made for a round which this client did not open is for others, too:
+    /// then it is for what is wanted in the newest of these.
+    pub(super) fn wants_in(&self, round: Round) -> Option<&Vec<Want>> {
+        let epoch = |round| self.server.code.epoch(round);
+        let newest = || self.wants.range(epoch(round)..).rfind(|(other, _)| epoch(**other) == epoch(round));
+        self.wants.get(&round).or_else(|| newest().map(|(_, wants)| wants))
+    }
+
     fn is_knock(&self, want: &Want) -> bool {
         let talk = self.conversation(want.conversation).map(|conversation| &conversation.talk);
         matches!(talk, Ok(Talk::Pair(_))) && Pair::is_knock(want.epoch)

@@ -56,7 +56,12 @@ impl Client {
 
         state.tend_groups(round);
         state.tend_left(round);
-        let (sender, polled) = (state.cycle.sender(round), state.cycle.polled(round));
+        let epoch = state.server.code.epoch(round);
+        let epoch_rounds = state.server.code.epoch_rounds();
+        let sender = state.cycle.sender(round);
+        let polled = state.cycle.polled(Round(round.0 / epoch_rounds));
+        let before: Vec<u8> = (epoch.0..round.0).map(|round| state.cycle.sender(Round(round))).collect();
+        let last = (epoch_rounds > 1).then(|| Round(epoch.0.saturating_add(epoch_rounds - 1)));
         let slot = state.addresses.number().filter(|_| state.server.code.has_slots());
         let (identity, head) = (state.identity.key(), state.chain.newest());
         let mut deposit = cover(round, rng);
@@ -67,7 +72,8 @@ impl Client {
                 pair.mix(&fresh);
             }
             let mine = speaks && conversation.place == sender;
-            let turn = Turn { round, mine, slot, head, identity };
+            let knocks = !before.contains(&conversation.place);
+            let turn = Turn { round, mine, slot, last, knocks, head, identity };
             let (message, listening) = conversation.open_round(&turn, &polled);
             if let Some(message) = message {
                 deposit = message;
@@ -161,7 +167,7 @@ impl State {
             }
             Err(error) => return Err(error),
         }
-        if self.wants.contains_key(&manifest.round) {
+        if self.wants_in(manifest.round).is_some() {
             self.ready.insert(manifest.round, manifest.encode().to_vec());
         }
         Ok(())

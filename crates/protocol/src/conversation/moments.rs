@@ -29,7 +29,15 @@ fn group(member: usize) -> Group {
 fn open(group: &mut Group, member: usize, round: u64) -> (Option<Deposit>, Vec<Listening>) {
     group.tend(Round(round));
     let identity = key(member);
-    group.open_round(&Turn { round: Round(round), mine: true, slot: None, head: None, identity: &identity })
+    group.open_round(&Turn {
+        round: Round(round),
+        mine: true,
+        slot: None,
+        last: None,
+        knocks: true,
+        head: None,
+        identity: &identity,
+    })
 }
 
 /// What comes of those of the deposits that somebody listens for.

@@ -40,12 +40,31 @@ fn group(member: usize) -> Group {
 
 fn speak(group: &mut Group, round: u64, identity: &SigningKey) -> Deposit {
     group.queue(Kind::Text, b"hi").unwrap();
-    group.open_round(&Turn { round: Round(round), mine: true, slot: None, head: None, identity }).0.unwrap()
+    group
+        .open_round(&Turn {
+            round: Round(round),
+            mine: true,
+            slot: None,
+            last: None,
+            knocks: true,
+            head: None,
+            identity,
+        })
+        .0
+        .unwrap()
 }
 
 fn hear(group: &mut Group, round: u64, deposit: &Deposit) -> Result<Vec<Event>, Error> {
     let identity = key(0);
-    let turn = Turn { round: Round(round), mine: false, slot: None, head: None, identity: &identity };
+    let turn = Turn {
+        round: Round(round),
+        mine: false,
+        slot: None,
+        last: None,
+        knocks: true,
+        head: None,
+        identity: &identity,
+    };
     let (_, listening) = group.open_round(&turn);
     let found = listening.into_iter().find(|listening| listening.key.label() == deposit.label).unwrap();
     let plaintext = found.key.open(&deposit.sealed.0).unwrap();
@@ -70,7 +89,15 @@ fn a_signature_holds_for_one_place_only() {
     let deposit = speak(&mut bob, 1, &key(1));
     let mut alice = group(0);
     let identity = key(0);
-    let turn = Turn { round: Round(1), mine: false, slot: None, head: None, identity: &identity };
+    let turn = Turn {
+        round: Round(1),
+        mine: false,
+        slot: None,
+        last: None,
+        knocks: true,
+        head: None,
+        identity: &identity,
+    };
     let (_, listening) = alice.open_round(&turn);
     let found = listening.into_iter().find(|listening| listening.key.label() == deposit.label).unwrap();
     let plaintext = found.key.open(&deposit.sealed.0).unwrap();
@@ -125,7 +152,15 @@ impl Room {
             for (number, group) in self.groups.iter_mut().enumerate().filter(|(n, _)| !away.contains(n)) {
                 group.tend(round);
                 let identity = key(number);
-                let turn = Turn { round, mine: true, slot: None, head: None, identity: &identity };
+                let turn = Turn {
+                    round,
+                    mine: true,
+                    slot: None,
+                    last: None,
+                    knocks: true,
+                    head: None,
+                    identity: &identity,
+                };
                 let (deposit, boxes) = group.open_round(&turn);
                 deposits.extend(deposit);
                 listening.extend(boxes.into_iter().map(|listening| (number, listening)));
@@ -582,7 +617,15 @@ fn a_goodbye_without_its_signature_is_refused() {
     let mut carol = group(2);
     carol.queue(Kind::Leave, &[1; 64]).unwrap();
     let identity = key(2);
-    let turn = Turn { round: Round(1), mine: true, slot: None, head: None, identity: &identity };
+    let turn = Turn {
+        round: Round(1),
+        mine: true,
+        slot: None,
+        last: None,
+        knocks: true,
+        head: None,
+        identity: &identity,
+    };
     let deposit = carol.open_round(&turn).0.unwrap();
     let mut alice = group(0);
     assert_eq!(hear(&mut alice, 1, &deposit).err(), Some(Error::Malformed(Malformed::Message)));
@@ -699,6 +742,8 @@ fn boxes_may_be_read_in_another_order() {
             round: Round(round),
             mine: member == 1,
             slot: None,
+            last: None,
+            knocks: true,
             head: None,
             identity: &keys[member],
         };

@@ -136,6 +136,12 @@ impl Reading {
         Some(read.map(codeword).collect())
     }
 
+    /// How many have this outcome, without a branch on any of them.
+    #[must_use]
+    pub fn count(readings: &[Self], outcome: Outcome) -> usize {
+        readings.iter().map(|reading| (reading.has(outcome) & 1) as usize).sum()
+    }
+
     fn has(&self, outcome: Outcome) -> u32 {
         let Self { is_shown, is_read, is_ambiguous, .. } = *self;
         match outcome {
@@ -171,6 +177,46 @@ impl fmt::Debug for Reading {
 pub struct Lookup {
     targets: Targets,
     readings: Vec<Reading>,
+    places: Option<Places>,
+}
+
+/// Which places of a table are read, and in which bucket each. The whole is secret.
+#[derive(Clone)]
+pub struct Places {
+    places: Zeroizing<Vec<u32>>,
+    /// Masks: the places that are wanted, each once.
+    are_first: Zeroizing<Vec<u32>>,
+    /// Of each place the bucket in which it is read, or [`NONE`].
+    served: Zeroizing<Vec<u32>>,
+}
+
+impl Places {
+    /// What is read for boxes that are wanted, if these places are read and no others. A box elsewhere is deferred. Neither branches nor
+    /// addresses depend on what is wanted.
+    #[must_use]
+    pub fn readings(&self, wanted: &[Sought]) -> Vec<Reading> {
+        let reading = |sought: &Sought| {
+            let is_known = mask(sought.is_known);
+            let of_place = self.places.iter().zip(self.are_first.iter()).zip(self.served.iter());
+            let bucket = of_place.fold(NONE, |bucket, ((other, is_first), served)| {
+                select(equal(sought.place, *other) & is_first & is_known, *served, bucket)
+            });
+            Reading {
+                buckets: Zeroizing::new(vec![bucket]),
+                is_read: !equal(bucket, NONE),
+                is_shown: is_known,
+                is_ambiguous: 0,
+                crowded: (0, 0),
+            }
+        };
+        wanted.iter().map(reading).collect()
+    }
+}
+
+impl fmt::Debug for Places {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Places(..)")
+    }
 }
 
 impl Lookup {
@@ -212,7 +258,7 @@ impl Lookup {
             readings.push(read_label(code, label, &shown, drawn.row(number), &mut positions));
         }
         readings.truncate(wanted.len());
-        Self { targets: targets(&positions), readings }
+        Self { targets: targets(&positions), readings, places: None }
     }
 
     /// Schedules the places of boxes that are `wanted` from a table, each place once for all boxes that would lie there, and
@@ -250,22 +296,17 @@ impl Lookup {
                 put(&mut positions, *served, position, u32::MAX);
             }
         }
-        let reading = |(place, is_known): (&u32, &u32)| {
-            let of_place = places.iter().zip(are_first.iter()).enumerate();
-            let bucket = of_place.fold(NONE, |bucket, (number, (other, is_first))| {
-                let served = drawn.row(number).first().copied().unwrap_or(NONE);
-                select(equal(*place, *other) & is_first & is_known, served, bucket)
-            });
-            Reading {
-                buckets: Zeroizing::new(vec![bucket]),
-                is_read: !equal(bucket, NONE),
-                is_shown: *is_known,
-                is_ambiguous: 0,
-                crowded: (0, 0),
-            }
-        };
-        let readings = places.iter().zip(are_known.iter()).take(wanted.len()).map(reading).collect();
-        Self { targets: targets(&positions), readings }
+        let served = |number| drawn.row(number).first().copied().unwrap_or(NONE);
+        let served = Zeroizing::new((0..batch).map(served).collect());
+        let places = Places { places, are_first, served };
+        let readings = places.readings(wanted);
+        Self { targets: targets(&positions), readings, places: Some(places) }
+    }
+
+    /// Of a look-up in a table, which places are read.
+    #[must_use]
+    pub fn places(&self) -> Option<&Places> {
+        self.places.as_ref()
     }
 
     /// For each of the b buckets the position to read, or `None` where any position will do.
@@ -302,7 +343,7 @@ impl Lookup {
     /// How many of the wanted boxes have this outcome.
     #[must_use]
     pub fn count(&self, outcome: Outcome) -> usize {
-        self.readings.iter().map(|reading| (reading.has(outcome) & 1) as usize).sum()
+        Reading::count(&self.readings, outcome)
     }
 }
 

@@ -88,6 +88,8 @@ fn exchange(pairs: &mut [Pair; 2], identities: &[SigningKey; 2], round: u64, hea
         round: Round(round),
         mine: true,
         slot: None,
+        last: None,
+        knocks: true,
         head: None,
         identity: &identities[number],
     };
@@ -330,7 +332,15 @@ fn the_layout_of_a_handshake_does_not_change_unnoticed() {
     );
     assert_eq!(hex(&terms(BOB).sign(true, &key(ALICE))), expected);
     let (mut bob, identity) = (accepting(BOB), key(BOB));
-    let turn = Turn { round: Round(1), mine: true, slot: None, head: None, identity: &identity };
+    let turn = Turn {
+        round: Round(1),
+        mine: true,
+        slot: None,
+        last: None,
+        knocks: true,
+        head: None,
+        identity: &identity,
+    };
     let (deposit, listening) = bob.open_round(&turn);
     assert_eq!(hex(&deposit.unwrap().label.0), "19f580300ba34db3727b283b86f87541");
     assert_eq!(hex(&listening[0].key.label().0), "7872e9ae5d5e2d7686eaf87b4ad510d4");

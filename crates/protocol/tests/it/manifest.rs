@@ -6,7 +6,7 @@ use ed25519_dalek::SigningKey;
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 use sotto_protocol::manifest::{
     FormerManifest, HEADS_KEPT, MANIFEST_BYTES, MAPPING_BLOOM, MAPPING_FORMER, MAPPING_NONE, bucket_digest,
-    buckets_digest, deposits_digest, hint_digest,
+    buckets_digest, deposits_digest, hint_digest, seed,
 };
 use sotto_protocol::{
     ChainStep, CodeKind, Deposit, Error, Label, MANIFEST_VERSION, Manifest, ManifestChain, Round, SealedBox,
@@ -160,6 +160,51 @@ fn a_manifest_with_slots_says_nothing_that_its_table_does_not() {
         spoil(&mut bad);
         assert_eq!(Manifest::decode(&bad.encode()).unwrap_err().code(), reason);
     }
+}
+
+/// Where queries stand, all rounds of an epoch have one query seed and one code, as long as their tables have one size, and each a
+/// seed of its own for everything else.
+#[test]
+fn rounds_of_an_epoch_are_asked_in_one_way_and_whitened_each_in_its_own() {
+    let last = [7; 32];
+    let standing = |round: u64, lots: u64| {
+        let seed = (round..1_015).fold(last, |seed, _| seed::step(&seed));
+        let manifest = Manifest {
+            code: CodeKind::Standing,
+            mapping_kind: MAPPING_NONE,
+            entries: lots * 33,
+            retrieve: 4,
+            buckets: 12,
+            choices: 3,
+            bucket_size: (lots * 33).div_ceil(4) as u32,
+            mapping_digest: [0; 32],
+            deposits_digest: [0; 32],
+            round_seed: seed,
+            ..manifest(round, [0; 32])
+        };
+        assert_eq!(Manifest::decode(&manifest.encode()), Ok(manifest.clone()));
+        manifest
+    };
+    let root = [9; 32];
+    let seeds = |manifest: &Manifest| (manifest.query_seed(&root), manifest.retrieval_seed(&root));
+    let place = |manifest: &Manifest| manifest.slot_code().unwrap().places(77).as_slice().to_vec();
+    let (query, first) = seeds(&standing(1_000, 18));
+    assert_eq!(
+        data_encoding::HEXLOWER.encode(&query),
+        "c9c260c123aa5aecda4c23da255e005a64892c2a11644e01750318f83acadd1c",
+        "from the text of the protocol, for other implementations"
+    );
+    let mut whitening = BTreeSet::from([first]);
+    for round in 1_001..=1_007 {
+        let manifest = standing(round, 18);
+        assert_eq!((seeds(&manifest).0, place(&manifest)), (query, place(&standing(1_000, 18))));
+        assert!(whitening.insert(seeds(&manifest).1));
+    }
+    for other in [standing(999, 18), standing(1_008, 18), standing(1_003, 20)] {
+        assert!(seeds(&other).0 != query && place(&other) != place(&standing(1_000, 18)));
+    }
+    let partitioned = Manifest { code: CodeKind::Partitioned, ..standing(1_003, 18) };
+    assert_eq!(seeds(&partitioned).0, seeds(&partitioned).1);
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn seal_with(code: CodeKind, labels: &[Label], retrieve: u16) -> Sealed {
         CodeKind::Cuckoo => (2 * retrieve, 3),
         CodeKind::Hybrid => (9 * retrieve, 2),
         CodeKind::Single => (retrieve, 1),
-        CodeKind::Partitioned => unreachable!("there is no mapping"),
+        CodeKind::Partitioned | CodeKind::Standing => unreachable!("there is no mapping"),
     };
     let mut manifest = Manifest {
         version: MANIFEST_VERSION,

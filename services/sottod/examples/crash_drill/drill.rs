@@ -172,10 +172,7 @@ impl Seen {
 impl Plan {
     /// How a server is started.
     fn options(&self) -> Vec<&'static str> {
-        let addressing = match self.addressing {
-            Addressing::Labels => "labels",
-            Addressing::Slots => "slots",
-        };
+        let addressing = self.addressing.name();
         OPTIONS.into_iter().chain(["--addressing", addressing]).collect()
     }
 

@@ -72,10 +72,7 @@ impl Plan {
     pub(crate) async fn run(self) -> anyhow::Result<Summary> {
         let (_directory, data) = crate::data_directory()?;
         let retrieve = self.retrieve.to_string();
-        let addressing = match self.addressing {
-            Addressing::Labels => "labels",
-            Addressing::Slots => "slots",
-        };
+        let addressing = self.addressing.name();
         let options = ["--retrieve", &retrieve, "--addressing", addressing];
         let server = Process::spawn(&self.program, &data, self.round_ms, &options)?.listening().await?;
         let own = session(&server.connect().await?, &server.info, 0, None).await?;

@@ -115,7 +115,7 @@ pub(super) struct NewOptions {
     /// Where nodes listen for clients.
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:7370")]
     listen: SocketAddr,
-    /// How clients find messages. Accounts and conversations do not move from one to the other.
+    /// How clients find messages. Accounts and conversations do not move from labels to the others, or back.
     #[arg(long, value_enum, default_value = "labels")]
     addressing: Addressing,
     /// What answers retrievals.

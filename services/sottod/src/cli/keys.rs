@@ -25,7 +25,7 @@ pub(super) struct InitOptions {
     /// Where to listen [default: port 7370 of all addresses with --public, of 127.0.0.1 without].
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
-    /// How clients find messages. Accounts and conversations do not move from one to the other.
+    /// How clients find messages. Accounts and conversations do not move from labels to the others, or back.
     #[arg(long, value_enum, default_value = "labels")]
     addressing: Addressing,
     /// What answers retrievals.
@@ -87,9 +87,8 @@ pub(super) fn template(
     if let Some(public) = public {
         settings = settings.replace("#public = \"chat.example.org:7370\"", &format!("public = \"{public}\""));
     }
-    if addressing == Addressing::Slots {
-        settings = settings.replace("addressing = \"labels\"", "addressing = \"slots\"");
-    }
+    let chosen = format!("addressing = \"{}\"", addressing.name());
+    settings = settings.replace("addressing = \"labels\"", &chosen);
     settings = settings.replace("engine = \"sealpir\"", &format!("engine = \"{engine}\""));
     if open_registration {
         settings = settings.replace("registration = \"token\"", "registration = \"open\"");

@@ -42,7 +42,7 @@ pub(super) struct Options {
     /// Length of a round, ms [default: 2000; 100 in closed loop, where it is the least length].
     #[arg(long)]
     round_ms: Option<u32>,
-    /// How clients find messages [default: labels]. Accounts and conversations do not move from one to the other.
+    /// How clients find messages [default: labels]. Accounts and conversations do not move from labels to the others, or back.
     #[arg(long, value_enum)]
     addressing: Option<Addressing>,
     /// What answers retrievals [default: sealpir].

@@ -48,7 +48,7 @@ fn fullest_bucket(code: CodeShape, boxes: usize) -> usize {
     let mean = match code.kind {
         CodeKind::Single => return boxes,
         // A group of buckets for each choice, which share all places.
-        CodeKind::Partitioned => return boxes.div_ceil((buckets / choices).max(1)),
+        CodeKind::Partitioned | CodeKind::Standing => return boxes.div_ceil((buckets / choices).max(1)),
         CodeKind::Cuckoo => boxes.saturating_mul(choices) / buckets,
         // Nine buckets for a cube, each with a quarter of what is in it.
         CodeKind::Hybrid => boxes.saturating_mul(9 * choices) / (4 * buckets),

@@ -374,8 +374,9 @@ impl Presence {
             elements: manifest.bucket_size as usize,
             element_bytes: BOX_BYTES,
         };
-        let (seed, profile) = (manifest.retrieval_seed(&ROOT.0), noop().profile(form).unwrap());
-        let spec = RoundSpec { seed, round: round.0, form, profile };
+        let (seed, whitening) = (manifest.query_seed(&ROOT.0), manifest.retrieval_seed(&ROOT.0));
+        let profile = noop().profile(form).unwrap();
+        let spec = RoundSpec { seed, whitening, round: round.0, form, profile };
         let sizes = noop().sizes(&spec).unwrap();
         let request = self.member.pir().ask(spec, &plan.targets, &mut rng).unwrap();
         let bytes = Bytes::from(request.bytes);

@@ -219,7 +219,7 @@ impl Member {
         let (buckets, elements) = (manifest.buckets.into(), manifest.bucket_size as usize);
         let form = Form { buckets, elements, element_bytes: BOX_BYTES };
         let profile = self.engine.profile(form).unwrap();
-        RoundSpec { seed: [0; 32], round: manifest.round.0, form, profile }
+        RoundSpec { seed: [0; 32], whitening: [0; 32], round: manifest.round.0, form, profile }
     }
 
     /// Sizes of what is sent for a round.

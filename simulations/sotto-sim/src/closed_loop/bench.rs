@@ -47,7 +47,7 @@ pub(super) fn stages(
     drop(deposits);
     let form =
         Form { buckets: shape.buckets.into(), elements: encoding.largest().max(1), element_bytes: BOX_BYTES };
-    let round = RoundSpec { seed, round: 0, form, profile: engine.profile(form)? };
+    let round = RoundSpec { seed, whitening: seed, round: 0, form, profile: engine.profile(form)? };
     let copies = encoding.copies();
     drop(encoding);
     let (prepared, prepare) =

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use anyhow::{Context, bail, ensure};
 use bytes::Bytes;
 use derive_more::{Add, Sum};
-use mpir::{Engine, EngineClient, Sizes};
+use mpir::{Engine, EngineClient, RoundSpec, Sizes};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde::Serialize;
@@ -19,7 +19,7 @@ use tokio::time::{Instant, timeout};
 use tokio_stream::{Stream, StreamExt as _};
 
 use super::turns::Turns;
-use crate::asking::{ask, blocking, sent};
+use crate::asking::{Asked, Standing, ask, blocking, sent};
 use crate::cpu::timed;
 use crate::engine::EngineName;
 use crate::proxy::{Proxy, Traffic};
@@ -47,6 +47,8 @@ pub(crate) struct Client {
     pub(crate) upload: Duration,
     /// Of the last round.
     pub(super) last: Option<Exchanged>,
+    /// What is asked again, where queries stand.
+    standing: Option<Arc<Standing>>,
 }
 
 /// What a client had of a round when its answers were there.
@@ -166,6 +168,7 @@ impl Client {
             proxy,
             upload,
             last,
+            standing: None,
         })
     }
 
@@ -200,23 +203,30 @@ impl Client {
         let _turn = turns.next().await?;
         let (began, before) = (Instant::now(), self.proxy.traffic());
         let (pir, seed) = (Arc::clone(&self.pir), self.rng.random());
-        let ask = move || timed(|| ask(&pir, spec, &manifest, &mapping, wanted, seed));
+        let standing = self.standing.take();
+        let ask = move || timed(|| asks(&pir, standing, spec, &manifest, &mapping, wanted, seed));
         let (asked, query_cpu_ms) = blocking(ask).await?;
-        let (query, asked) = asked?;
+        let (query, asked, standing, again) = asked?;
         let (mut answers, mut first) = (Vec::new(), None);
         for _ in 0..turns.attempts {
-            let (sent, query) = (Instant::now(), query.clone());
-            let came = self.session.retrieve(round, &self.digest, query, sizes.answer.bytes()).await?;
+            let (sent, query, bytes) = (Instant::now(), query.clone(), sizes.answer.bytes());
+            let came = match standing.as_ref().filter(|_| again) {
+                Some(standing) => {
+                    self.session.retrieve_again(round, &self.digest, (query, &standing.digest), bytes).await?
+                }
+                None => self.session.retrieve(round, &self.digest, query, bytes).await?,
+            };
             answers.push((Instant::now(), sent.elapsed()));
             let first = first.get_or_insert_with(|| came.clone());
             ensure!(first.answers == came.answers, "the same query, another answer");
         }
-        let Answers { answers: answer, receipt, .. } = first.context("no attempt")?;
+        self.standing = standing;
+        let Answers { answers: answer, receipt, whole, .. } = first.context("no attempt")?;
         let bytes = Payload {
             deposit: sent.len() as u64,
             mapping: mapping_bytes,
             hint: hint.len() as u64,
-            query: query.len() as u64,
+            query: if whole { query.len() } else { self.digest.len() } as u64,
             answer: answer.len() as u64,
         };
         self.last = Some(Exchanged { manifest: signed, sizes, query, answers: answer.clone(), receipt });
@@ -258,6 +268,30 @@ impl Client {
             Err(_) => bail!("nothing has happened for an hour"),
         }
     }
+}
+
+/// What a client sends for a round, and what it judges the answers by; where queries stand, what it asks again, and whether this is
+/// that.
+fn asks(
+    pir: &Mutex<Box<dyn EngineClient>>,
+    standing: Option<Arc<Standing>>,
+    spec: RoundSpec,
+    manifest: &Manifest,
+    mapping: &[u8],
+    wanted: Vec<Deposit>,
+    seed: [u8; 32],
+) -> anyhow::Result<(Bytes, Asked, Option<Arc<Standing>>, bool)> {
+    if let Some(standing) = standing
+        && let Some(asked) = standing.again(&spec, manifest, wanted.clone())?
+    {
+        return Ok((standing.query.clone(), asked, Some(standing), true));
+    }
+    let (query, asked) = ask(pir, spec.clone(), manifest, mapping, wanted, seed)?;
+    if manifest.code.epoch_rounds() == 1 {
+        return Ok((query, asked, None, false));
+    }
+    let (standing, asked) = Standing::new(spec, &query, asked)?;
+    Ok((query, asked, Some(standing), false))
 }
 
 /// What is deposited must be what is compared.

@@ -66,7 +66,9 @@ impl Config {
         );
         // There are at most 1,024 buckets.
         let most = match self.code.kind()? {
-            CodeKind::Single | CodeKind::Cuckoo | CodeKind::Partitioned => ServerParameters::RETRIEVE_MAX,
+            CodeKind::Single | CodeKind::Cuckoo | CodeKind::Partitioned | CodeKind::Standing => {
+                ServerParameters::RETRIEVE_MAX
+            }
             CodeKind::Hybrid => ServerParameters::BUCKETS_MAX / 9,
         };
         ensure!(

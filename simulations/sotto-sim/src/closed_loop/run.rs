@@ -106,8 +106,7 @@ async fn measure(config: &Config, progress: &ProgressBar) -> anyhow::Result<Repo
         };
         ensure_complete(one.counts, clients * u64::from(config.retrieve))?;
         let (entries, users) = (any.entries, config.users);
-        let expected =
-            if config.code == CodeName::Partitioned { table_places(config)? } else { users.into() };
+        let expected = if config.code.kind()?.has_slots() { table_places(config)? } else { users.into() };
         ensure!(
             entries == expected,
             "the round has {entries} messages for {users} users, and not {expected}"

@@ -139,9 +139,11 @@ impl Orders {
     }
 
     /// What a client is to find in a round: the message of the client before it, and those of simulated users. On a server with
-    /// slots, which are those of the clients by number, the labels tell slots.
+    /// slots, which are those of the clients by number, the labels tell slots. Where queries stand, they are the same people's in all
+    /// rounds of an epoch.
     fn wanted(&self, round: Round, client: u32, slots: &[Option<u32>]) -> Vec<Deposit> {
-        let mut rng = StdRng::from_seed(self.derive("wanted", round, client));
+        let epoch = self.code.kind().map_or(round, |kind| kind.epoch(round));
+        let mut rng = StdRng::from_seed(self.derive("wanted", epoch, client));
         let (sender, population) = ((client + self.clients - 1) % self.clients, self.population());
         let others = sample(&mut rng, population.users as usize, usize::from(self.retrieve) - 1);
         let told = |deposit: Deposit, slot: Option<u32>| match slot {

@@ -79,7 +79,9 @@ impl System {
         let (buckets, choices) = match kind {
             CodeKind::Single => (k, 1),
             CodeKind::Hybrid => (9 * k, 2),
-            CodeKind::Partitioned => anyhow::bail!("slots are no part of the case study"),
+            CodeKind::Partitioned | CodeKind::Standing => {
+                anyhow::bail!("slots are no part of the case study")
+            }
             CodeKind::Cuckoo => {
                 let buckets = pbc::recommended_buckets(k, pbc::DEFAULT_CHOICES);
                 (buckets.context("no number of buckets is recommended")?, pbc::DEFAULT_CHOICES as u8)

@@ -141,7 +141,7 @@ impl RoundSize {
     ) -> anyhow::Result<Self> {
         let boxes = match addressing {
             Addressing::Labels => Some(users),
-            Addressing::Slots => {
+            Addressing::Slots | Addressing::Standing => {
                 let lots = u32::try_from(users.div_ceil(LOT_SLOTS as usize)).ok().filter(|_| users > 0);
                 lots.and_then(Table::holding).map(|table| table.places() as usize)
             }
@@ -175,9 +175,10 @@ impl RoundSize {
         self.buckets as f64 * each.unwrap_or(self.bucket.parameters.database_bytes() as f64)
     }
 
-    /// The multi-query of one client.
+    /// The multi-query of one client; where queries stand, a round's share of it, and its name in the other rounds.
     pub(crate) fn upload_bytes(&self) -> usize {
-        self.sizes.request.bytes()
+        let rounds = self.code.kind.epoch_rounds() as usize;
+        (self.sizes.request.bytes() + (rounds - 1) * DIGEST_BYTES).div_ceil(rounds)
     }
 
     /// The answers to it, and what everybody downloads to read them.
@@ -201,6 +202,7 @@ impl RoundSize {
         match self.code.kind {
             CodeKind::Single => CodeName::Single,
             CodeKind::Partitioned => CodeName::Partitioned,
+            CodeKind::Standing => CodeName::Standing,
             _ => CodeName::Cuckoo,
         }
     }

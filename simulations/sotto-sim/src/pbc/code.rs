@@ -31,6 +31,8 @@ pub(crate) enum CodeName {
     Cuckoo,
     /// Cuckoo over indices, with one bucket in each of w groups.
     Partitioned,
+    /// The same, with places and queries that stand for eight rounds.
+    Standing,
 }
 
 impl CodeName {
@@ -44,9 +46,10 @@ impl CodeName {
             Self::Hybrid => Ok(CodeKind::Hybrid),
             Self::Cuckoo => Ok(CodeKind::Cuckoo),
             Self::Partitioned => Ok(CodeKind::Partitioned),
+            Self::Standing => Ok(CodeKind::Standing),
             _ => {
                 bail!(
-                    "no server runs the code `{self}`: single, hybrid, cuckoo and partitioned are those of the protocol"
+                    "no server runs the code `{self}`: single, hybrid, cuckoo, partitioned and standing are those of the protocol"
                 )
             }
         }
@@ -163,7 +166,7 @@ impl Code {
                 let choices = if b == 1 { 1 } else { w };
                 (Box::new(CuckooCode::new(k, b, choices, seed)?.with_search(search)), choices, 1)
             }
-            CodeName::Partitioned => {
+            CodeName::Partitioned | CodeName::Standing => {
                 let target = if w == 3 { -20.0 } else { -40.0 };
                 let chosen =
                     || choose_buckets(Family::Partitioned, k, w, target).map(|choice| choice.buckets);
@@ -193,7 +196,7 @@ impl Code {
         let (k, b, w) = (self.batch.batch_size(), self.batch.bucket_count(), self.choices);
         match (self.name, self.search) {
             (CodeName::Cuckoo, Search::Matching) => Some(cuckoo_bound_log2(k, b, w)),
-            (CodeName::Partitioned, _) => Some(partitioned_bound_log2(k, b, w)),
+            (CodeName::Partitioned | CodeName::Standing, _) => Some(partitioned_bound_log2(k, b, w)),
             _ => None,
         }
     }

@@ -105,7 +105,7 @@ impl Scene {
         };
         manifest.check().unwrap();
         let seed = manifest.retrieval_seed(&root.verifying_key().to_bytes());
-        let spec = RoundSpec { seed, round: manifest.round.0, form, profile };
+        let spec = RoundSpec { seed, whitening: seed, round: manifest.round.0, form, profile };
         let database = engine.prepare(&spec, Contents { different: &contents, copies: 1 }).unwrap();
         let keys = client.public_keys().into();
         let announced =

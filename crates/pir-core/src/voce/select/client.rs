@@ -15,7 +15,7 @@ use crate::ring::bits::{BitReader, BitWriter, packed_bytes};
 use crate::ring::{Coefficient, Evaluation, Polynomial, bit_reverse, sampling};
 use crate::voce::client::{masked, masked_queries};
 use crate::voce::ring::{
-    COLUMN_BITS, DEGREE, HINT_BITS, PLAINTEXT_BITS, REPLY_BITS, REPLY_PUBLIC_BITS, Ring, Round,
+    COLUMN_BITS, DEGREE, HINT_BITS, PLAINTEXT_BITS, REPLY_BITS, REPLY_PUBLIC_BITS, Ring, Round, Whitening,
 };
 use crate::voce::shape::{Ending, LEVELS, Shape};
 
@@ -89,7 +89,7 @@ impl Secret {
             self.ask_columns(&mut out, shape, &round, unit, targets, own);
         }
         let targets = Zeroizing::new(targets.iter().map(|target| *target as u64).collect());
-        Ok((out, Asked { shape: *shape, seed: *seed, targets, secret: self.secret.clone() }))
+        Ok((out, Asked { shape: *shape, targets, secret: self.secret.clone() }))
     }
 
     #[cfg(test)]
@@ -136,7 +136,6 @@ impl Secret {
 /// What reads the replies to a request.
 pub struct Asked {
     shape: Shape,
-    seed: [u8; 32],
     targets: Zeroizing<Vec<u64>>,
     secret: Polynomial<Evaluation>,
 }
@@ -148,16 +147,16 @@ impl Drop for Asked {
 }
 
 impl Asked {
-    /// The elements that a unit's answer holds, bucket by bucket.
+    /// The elements that a unit's answer holds, bucket by bucket, which were whitened under a seed.
     ///
     /// # Errors
     /// [`Error::Malformed`] if it is of another size.
-    pub fn read(&self, unit: usize, answer: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
+    pub fn read(&self, whitening: &[u8; 32], unit: usize, answer: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
         let shape = &self.shape;
         if answer.len() != shape.answer_bytes() {
             return Err(Error::Malformed("size of an answer"));
         }
-        let round = Round::with_keys(&self.seed, &key_seed());
+        let whitening = Whitening::new(whitening);
         let first = unit * shape.unit_buckets();
         let targets = self.targets.iter().enumerate().skip(first).take(shape.unit_buckets());
         let replies: Vec<_> =
@@ -169,7 +168,7 @@ impl Asked {
             let mut writer = BitWriter::new(&mut bytes);
             fields.iter().for_each(|field| writer.write(*field, PLAINTEXT_BITS));
             writer.finish();
-            round.whiten(&mut bytes, bucket, *target as usize);
+            whitening.apply(&mut bytes, bucket, *target as usize);
             bytes.truncate(shape.element_bytes());
             bytes
         });

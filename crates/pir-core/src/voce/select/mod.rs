@@ -15,8 +15,6 @@ mod tree;
 pub(super) mod tests;
 
 pub use client::{Asked, Secret};
-#[cfg(test)]
-pub(super) use common::key_seed;
 pub use keys::PublicKeys;
 pub use server::{Request, Unit};
 pub(super) use tree::TREE_BYTES;

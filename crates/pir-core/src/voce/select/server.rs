@@ -12,7 +12,7 @@ use crate::ring::bits::{BitWriter, packed_bytes, unpack};
 use crate::ring::{Evaluation, Polynomial, add, round_digits};
 use crate::voce::dense::{Asker, Dense, Pools, Source};
 use crate::voce::format::check_padding;
-use crate::voce::ring::{COLUMN_BITS, DEGREE, REPLY_BITS, REPLY_PUBLIC_BITS, Ring, Round};
+use crate::voce::ring::{COLUMN_BITS, DEGREE, REPLY_BITS, REPLY_PUBLIC_BITS, Ring, Round, Seeds};
 use crate::voce::shape::{COLUMN_CIPHERTEXT_BYTES, DIGITS, Ending, LEVELS, Shape};
 
 /// Buckets that are answered together, in a round.
@@ -100,14 +100,14 @@ impl Unit {
     pub fn new(
         pools: &Pools,
         shape: &Shape,
-        seed: &[u8; 32],
+        seeds: &Seeds,
         number: usize,
         contents: &[&[u8]],
     ) -> Result<Self, Error> {
-        let source = source(pools, shape, seed, number, contents)?;
+        let source = source(pools, shape, seeds, number, contents)?;
         let dense = Dense::new(source)?;
         let rests: Vec<&[u64]> = dense.packs.iter().map(|pack| &*pack.rest).collect();
-        let columns = Columns::new(pools, shape, seed, number, contents.len(), &rests)?;
+        let columns = Columns::new(pools, shape, &seeds.halves, number, contents.len(), &rests)?;
         Ok(Self { dense, columns })
     }
 
@@ -119,16 +119,16 @@ impl Unit {
     pub fn answer_once(
         pools: &Pools,
         shape: &Shape,
-        seed: &[u8; 32],
+        seeds: &Seeds,
         number: usize,
         contents: &[&[u8]],
         request: &Request<'_>,
     ) -> Result<Vec<u8>, Error> {
-        let source = source(pools, shape, seed, number, contents)?;
+        let source = source(pools, shape, seeds, number, contents)?;
         let asker = Asker { keys: &request.keys.packing, queries: request.queries };
         let (packed, rests) = source.packed_once(asker)?;
         let rests: Vec<&[u64]> = rests.iter().map(Vec::as_slice).collect();
-        let columns = Columns::new(pools, shape, seed, number, contents.len(), &rests)?;
+        let columns = Columns::new(pools, shape, &seeds.halves, number, contents.len(), &rests)?;
         let mut replies = columns.replies(vec![packed], &[request]);
         Ok(columns.encode(replies.swap_remove(0)))
     }
@@ -162,14 +162,15 @@ impl Unit {
 fn source<'a>(
     pools: &'a Pools,
     shape: &'a Shape,
-    seed: &[u8; 32],
+    seeds: &Seeds,
     number: usize,
     contents: &[&[u8]],
 ) -> Result<Source<'a>, Error> {
     if shape.ending() != Ending::Selected {
         return Err(Error::Shape("an arrangement with a hint"));
     }
-    Source::new(pools, shape, Round::with_keys(seed, &key_seed()), number, contents)
+    let round = Round::with_keys(&seeds.halves, &key_seed());
+    Source::new(pools, shape, (round, &seeds.whitening), number, contents)
 }
 
 impl Columns {

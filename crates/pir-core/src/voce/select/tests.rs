@@ -56,12 +56,12 @@ fn what_was_asked_for_comes_back() {
             .collect();
         for (number, contents) in contents.chunks(shape.unit_buckets()).enumerate() {
             let contents: Vec<&[u8]> = contents.iter().map(Vec::as_slice).collect();
-            let unit = Unit::new(&Pools::default(), &shape, &seed, number, &contents).unwrap();
+            let unit = Unit::new(&Pools::default(), &shape, &seed.into(), number, &contents).unwrap();
             assert!(unit.memory_bytes() == shape.memory_bytes() || contents.len() < shape.unit_buckets());
             let first = number * shape.unit_buckets();
             let answers = unit.answer(first, &requests.iter().collect::<Vec<_>>());
             for ((_, asked), answer) in asked.iter().zip(&answers) {
-                let read = asked.read(number, answer).unwrap();
+                let read = asked.read(&seed, number, answer).unwrap();
                 assert_eq!(read.len(), contents.len());
                 for (at, element) in read.iter().enumerate() {
                     let target = targets[first + at] * bytes;
@@ -123,7 +123,7 @@ fn noise_is_what_the_calculator_says() {
         let mut content = vec![0; count * 288];
         rng.fill_bytes(&mut content);
         let (seed, contents) = (random(&mut rng), vec![&*content; buckets]);
-        let unit = Unit::new(&Pools::default(), &shape, &seed, 0, &contents).unwrap();
+        let unit = Unit::new(&Pools::default(), &shape, &seed.into(), 0, &contents).unwrap();
         let (mut squares, mut samples, mut largest) = (0.0, 0, 0.0f64);
         for _ in 0..24 {
             let targets: Vec<usize> = (0..buckets).map(|_| rng.next_u64() as usize % count).collect();
@@ -160,7 +160,7 @@ fn keys_requests_and_answers_are_the_golden_ones() {
         let shape = Shape::new(Ending::Selected, 9, 70, 288, columns).unwrap();
         let content: Vec<u8> = (0..70 * 288).map(|at| (at * at % 251) as u8).collect();
         let contents = vec![&*content; shape.unit_buckets()];
-        let unit = Unit::new(&Pools::default(), &shape, &[1; 32], 0, &contents).unwrap();
+        let unit = Unit::new(&Pools::default(), &shape, &[1; 32].into(), 0, &contents).unwrap();
         let mut secret = Secret::new(&[2; 32]);
         let (keys, targets) = (secret.public_keys(), [3, 33, 69, 0, 1, 2, 68, 40, 7]);
         let (bytes, _) = secret.request(&shape, &[1; 32], &targets, &[3; 32]).unwrap();

@@ -56,7 +56,15 @@ impl Two {
             // As a client does with its store.
             self.pairs[side].mix(&Secret::new(Sha256::digest([side as u8, self.round as u8]).into()));
             self.shares[side].extend(self.pairs[side].share_bytes());
-            let turn = Turn { round, mine: mine[side], slot: None, head: None, identity: &identities[side] };
+            let turn = Turn {
+                round,
+                mine: mine[side],
+                slot: None,
+                last: None,
+                knocks: true,
+                head: None,
+                identity: &identities[side],
+            };
             self.pairs[side].open_round(&turn)
         });
         let [(from_alice, to_alice), (from_bob, to_bob)] = opened;
@@ -350,7 +358,15 @@ fn attack_a_disk_taken_while_people_meet_reads_nothing_after_the_renewal() {
             }
             two.run(1);
             let round = Round(two.round);
-            let turn = Turn { round, mine: false, slot: None, head: None, identity: &identity };
+            let turn = Turn {
+                round,
+                mine: false,
+                slot: None,
+                last: None,
+                knocks: true,
+                head: None,
+                identity: &identity,
+            };
             let (_, boxes) = stolen.open_round(&turn);
             let Some(sent) = &two.deposits.last().unwrap()[1 - thief] else { continue };
             for found in boxes.into_iter().filter(|found| found.key.label() == sent.label) {

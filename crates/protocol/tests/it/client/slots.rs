@@ -1,13 +1,18 @@
 //! Conversations on a server with slots: nothing is downloaded to find a box.
 
+use std::collections::BTreeSet;
+
 use sotto_protocol::{Client, CodeKind, Error, Notice};
 
 use super::world::{Fate, World};
 
 const NAMES: [&str; 4] = ["alice", "bob", "carol", "dave"];
 
-fn world(seed: u64, people: usize, retrieve: u16) -> World {
-    World::with_code(1, seed, &NAMES[..people], 4, retrieve, CodeKind::Partitioned)
+/// With places of a round, and with places and queries that stand for eight.
+const CODES: [CodeKind; 2] = [CodeKind::Partitioned, CodeKind::Standing];
+
+fn world(code: CodeKind, seed: u64, people: usize, retrieve: u16) -> World {
+    World::with_code(1, seed, &NAMES[..people], 4, retrieve, code)
 }
 
 /// Goes on until everybody has so many contacts that texts can be sent to.
@@ -24,8 +29,8 @@ fn meet(world: &mut World, contacts: usize, rounds: u64) {
 
 #[test]
 fn two_people_meet_and_talk() {
-    for retrieve in [1, 4, 16] {
-        let mut world = world(retrieve.into(), 2, retrieve);
+    for (code, retrieve) in CODES.into_iter().flat_map(|code| [1, 4, 16].map(|retrieve| (code, retrieve))) {
+        let mut world = world(code, retrieve.into(), 2, retrieve);
         world.befriend(0, 1);
         world.say(0, "bob", "hello");
         world.say(1, "alice", &"and hello ".repeat(100));
@@ -43,7 +48,7 @@ fn two_people_meet_and_talk() {
 /// How many rounds pass from an invitation until both can send texts; docs/OPERATIONS.md says so to operators.
 #[test]
 fn people_with_slots_meet_within_ten_blocks() {
-    for (code, most) in [(CodeKind::Cuckoo, 32), (CodeKind::Partitioned, 80)] {
+    for (code, most) in [(CodeKind::Cuckoo, 32), (CodeKind::Partitioned, 80), (CodeKind::Standing, 120)] {
         let mut rounds: Vec<u64> = Vec::new();
         for seed in 0..24 {
             let mut world = World::with_code(1, seed, &NAMES[..2], 2, 16, code);
@@ -61,7 +66,11 @@ fn people_with_slots_meet_within_ten_blocks() {
 
 #[test]
 fn everybody_meets_everybody_and_a_group_hears_its_members_in_their_slots() {
-    let mut world = world(7, 4, 16);
+    CODES.into_iter().for_each(everybody_meets);
+}
+
+fn everybody_meets(code: CodeKind) {
+    let mut world = world(code, 7, 4, 16);
     for one in 0..4 {
         for other in one + 1..4 {
             world.befriend(one, other);
@@ -104,8 +113,8 @@ fn everybody_meets_everybody_and_a_group_hears_its_members_in_their_slots() {
 /// What is lost is repeated, and what is stored is enough to go on.
 #[test]
 fn losses_and_restarts_cost_time_and_no_text() {
-    for seed in 0..8 {
-        let mut world = world(seed, 2, 4);
+    for (code, seed) in CODES.into_iter().flat_map(|code| (0..8).map(move |seed| (code, seed))) {
+        let mut world = world(code, seed, 2, 4);
         world.befriend(0, 1);
         world.say(0, "bob", "one");
         world.say(1, "alice", "two");
@@ -124,10 +133,74 @@ fn losses_and_restarts_cost_time_and_no_text() {
     }
 }
 
+/// A selector that comes again in an epoch would tell a server who is saying hello: others draw a new one in every round.
+#[test]
+fn no_selector_is_sent_twice_where_queries_stand() {
+    for (places, seed) in
+        [1, 2, 3, 4, 8].into_iter().flat_map(|places| (0..6).map(move |seed| (places, seed)))
+    {
+        let mut world = World::with_code(1, seed, &NAMES[..2], places, 16, CodeKind::Standing);
+        world.befriend(0, 1);
+        let (mut sent, mut knocks) = (BTreeSet::new(), 0);
+        for _ in 0..96 {
+            world.run(1);
+            for client in &world.clients {
+                let (round, bytes) = client.outgoing().unwrap();
+                let selector: [u8; 4] = *bytes.first_chunk().unwrap();
+                assert!(sent.insert(selector), "{places} places, seed {seed}, in round {round}");
+                knocks += 1;
+            }
+        }
+        assert_eq!(knocks, 2 * 96);
+        let met = world.clients[0].conversations()[0].established;
+        assert!(met || places == 8, "{places} places, seed {seed}");
+    }
+}
+
+/// Who comes in the middle of an epoch is told first of the round before, in which it wants nothing any more. What it asks then stands,
+/// and must be for the rounds that come.
+#[test]
+fn who_comes_in_the_middle_of_an_epoch_hears_what_is_said_in_the_rest_of_it() {
+    let mut world = world(CodeKind::Standing, 4, 2, 16);
+    world.befriend(0, 1);
+    meet(&mut world, 1, 300);
+    world.run(40);
+    while world.round % 8 != 7 {
+        world.run(1);
+    }
+    world.say(0, "bob", "now");
+    world.run(1);
+    let epoch = world.round / 8;
+    let here = Fate::default();
+    let away = Fate { absent: true, ..here };
+    let mut before = None;
+    for _ in 0..3 {
+        let deposits = world.deposits(&[here, away]);
+        let published = world.publish(&deposits);
+        world.read(&published, &[here, away]);
+        world.round += 1;
+        before = Some(published);
+    }
+    let before = before.unwrap();
+    world.restart(1);
+    // Bob opens a round, and then hears of the one before.
+    let deposits = world.deposits(&[here; 2]);
+    world.read(&before, &[away, here]);
+    let published = world.publish(&deposits);
+    world.read(&published, &[here; 2]);
+    world.round += 1;
+    // With four places, alice has her turn in what is left of the epoch.
+    while world.round / 8 == epoch {
+        world.run(1);
+    }
+    assert_eq!(world.texts(1), [("alice".into(), "now".into())]);
+    assert!(world.warnings().is_empty(), "{:?}", world.warnings());
+}
+
 /// A round without any deposit is one like any other, and so is one in which nobody else has deposited.
 #[test]
 fn empty_tables_bring_nothing_and_break_nothing() {
-    let mut world = world(3, 2, 4);
+    let mut world = world(CodeKind::Partitioned, 3, 2, 4);
     world.befriend(0, 1);
     meet(&mut world, 1, 200);
     let silent = Fate { deposit_lost: true, ..Fate::default() };
@@ -144,7 +217,11 @@ fn empty_tables_bring_nothing_and_break_nothing() {
 /// that is said arrives.
 #[test]
 fn tables_grow_while_people_chat_and_slots_are_empty() {
-    let mut world = world(11, 4, 8);
+    CODES.into_iter().for_each(grow);
+}
+
+fn grow(code: CodeKind) {
+    let mut world = world(code, 11, 4, 8);
     for (one, other) in [(0, 1), (0, 2), (1, 3), (2, 3)] {
         world.befriend(one, other);
     }
@@ -192,7 +269,7 @@ fn a_crowd_that_meets_at_once_is_heard_one_after_the_other() {
 /// for long.
 #[test]
 fn a_knock_that_leads_astray_is_set_right_by_the_next() {
-    let mut world = world(5, 3, 4);
+    let mut world = world(CodeKind::Partitioned, 5, 3, 4);
     world.befriend(0, 1);
     // Carol lays bob's first box where nobody looks, as a server could, and her own box is in her slot.
     for _ in 0..8 {
@@ -252,7 +329,7 @@ fn false_knocks_delay_a_meeting_and_deafen_nobody() {
 /// Conversations cannot move between labels and slots; a client that took such a change over would be deaf.
 #[test]
 fn a_change_between_labels_and_slots_is_refused_in_words() {
-    let mut world = world(1, 1, 4);
+    let mut world = world(CodeKind::Partitioned, 1, 1, 4);
     let labels = sotto_protocol::ServerParameters {
         serial: 2,
         code: CodeKind::Cuckoo,

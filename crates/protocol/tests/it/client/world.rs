@@ -8,10 +8,12 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use sotto_protocol::{
     BloomMapping, Client, CodeKind, ConversationId, Deposit, KeyAgreement, Label, MANIFEST_VERSION, Manifest,
-    Notice, OwnSlot, PROTOCOL_VERSION, Retrieval, Round, RoundMode, SealedBox, SeedCommitment,
-    ServerParameters, Settings, SignedManifest, Table, UnixMillis,
+    Notice, OwnSlot, PROTOCOL_VERSION, Retrieval, Round, RoundMode, STANDING_ROUNDS, SealedBox,
+    SeedCommitment, ServerParameters, Settings, SignedManifest, Table, UnixMillis,
+    client::Plan,
     deposit::{self, BOX_BYTES},
     manifest,
+    mapping::Targets,
     server::SeedChain,
     table::{SENT_BYTES, stored},
 };
@@ -47,6 +49,17 @@ pub(crate) struct World {
     pub(crate) missed: Option<SignedManifest>,
     /// Every deposit that left a client, for one box at most per label of its own.
     pub(crate) sent: BTreeMap<(usize, [u8; 16]), [u8; BOX_BYTES]>,
+    /// What the clients ask for where queries stand, until the epoch ends, the table grows, or they are started again.
+    standing: BTreeMap<usize, Standing>,
+}
+
+/// What a client asks for in the rounds of an epoch with tables of one size.
+struct Standing {
+    epoch: Round,
+    entries: u64,
+    /// Nothing where nothing was to be wanted: that stands, too.
+    plan: Option<Plan>,
+    targets: Targets,
 }
 
 /// What a server publishes of a round, and its buckets.
@@ -88,8 +101,8 @@ impl World {
             CodeKind::Cuckoo => (pbc::recommended_buckets(retrieve.into(), 3).unwrap() as u16, 3),
             CodeKind::Hybrid => (9 * retrieve, 2),
             CodeKind::Single => (retrieve, 1),
-            CodeKind::Partitioned if retrieve == 1 => (1, 1),
-            CodeKind::Partitioned => (3 * retrieve, 3),
+            CodeKind::Partitioned | CodeKind::Standing if retrieve == 1 => (1, 1),
+            CodeKind::Partitioned | CodeKind::Standing => (3 * retrieve, 3),
         };
         let parameters = ServerParameters {
             protocol_version: PROTOCOL_VERSION,
@@ -135,6 +148,7 @@ impl World {
             lots: 1,
             missed: None,
             sent,
+            standing: BTreeMap::new(),
         }
     }
 
@@ -242,6 +256,12 @@ impl World {
         let segment = self.seeds.as_ref().and_then(|seeds| seeds.tree().of(round));
         if let Some(seeds) = &mut self.seeds {
             seed = seeds.seed(round).unwrap();
+        } else if self.parameters.code.epoch_rounds() > 1 {
+            // The seeds of an epoch follow from that of its last round.
+            let epoch = self.parameters.code.epoch(round).0;
+            seed = [0; 32];
+            seed[..8].copy_from_slice(&epoch.to_le_bytes());
+            seed = (round.0..epoch + STANDING_ROUNDS).fold(seed, |seed, _| manifest::seed::step(&seed));
         }
         let mut deposits = deposits.to_vec();
         let (manifest, mapping, buckets) = if self.parameters.code.has_slots() {
@@ -363,11 +383,31 @@ impl World {
     }
 
     pub(crate) fn lookup(&mut self, client: usize, published: &Published) -> Retrieval {
-        self.clients[client].lookup(published.round, &published.mapping, &mut self.rng)
+        let Ok(manifest) = Manifest::decode(&published.manifest.bytes) else {
+            return self.clients[client].lookup(published.round, &published.mapping, &mut self.rng);
+        };
+        let epoch = manifest.code.epoch(published.round);
+        let asks = |standing: &&Standing| (standing.epoch, standing.entries) == (epoch, manifest.entries);
+        if let Some(standing) = self.standing.get(&client).filter(asks) {
+            let mut again = match &standing.plan {
+                Some(plan) => self.clients[client].look_again(published.round, plan),
+                None => Retrieval::dummy(published.round, standing.targets.len()),
+            };
+            again.targets = standing.targets.clone();
+            return again;
+        }
+        let retrieval = self.clients[client].lookup(published.round, &published.mapping, &mut self.rng);
+        if manifest.code.epoch_rounds() > 1 {
+            let (entries, targets) = (manifest.entries, retrieval.targets.clone());
+            let plan = retrieval.plan().cloned();
+            self.standing.insert(client, Standing { epoch, entries, plan, targets });
+        }
+        retrieval
     }
 
     pub(crate) fn restart(&mut self, client: usize) {
         self.clients[client] = Client::restore(&self.clients[client].snapshot()).unwrap();
+        self.standing.remove(&client);
     }
 
     /// A box that nobody can open.

@@ -45,7 +45,8 @@ pub(crate) async fn messages_that_are_too_large_or_make_no_sense_get_a_status_ea
         ("no message", String::new(), Code::Internal),
         ("a message of another schema", "\0\0\0\0\x03\x0a\x7f\x01".to_owned(), Code::Internal),
     ] {
-        for method in ["Deposit", "Challenge", "Watch", "Mapping", "UploadKeys", "Retrieve"] {
+        for method in ["Deposit", "Challenge", "Watch", "Mapping", "UploadKeys", "Retrieve", "RetrieveAgain"]
+        {
             let status = post(&mut channel, method, None, body.clone()).await;
             let streamed = ["UploadKeys", "Retrieve"].contains(&method);
             // A stream without a message is a stream of the wrong size.

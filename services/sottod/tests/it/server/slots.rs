@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use bytes::Bytes;
+use rand::SeedableRng;
+use sha2::{Digest, Sha256};
 use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::table::{KNOCK_BYTES, SENT_BYTES};
 use sotto_protocol::{CodeKind, Manifest, Round, Table};
@@ -196,5 +198,66 @@ async fn a_server_without_slots_takes_none() {
     let server = support::server(|_| {});
     assert_eq!(register(&server, 1, Bytes::from(vec![0; 20])).await, Err(Refused::Malformed));
     assert_eq!(register(&server, 1, Bytes::new()).await, Ok(Bytes::new()));
+    server.shutdown().await.unwrap();
+}
+
+/// What stands is answered by its name as by its bytes, to its account alone, in its epoch and in no other kind of round.
+#[tokio::test]
+async fn a_multi_query_that_stands_is_known_by_its_digest_to_whom_it_belongs() {
+    let server = support::server(|config| config.code = CodeKind::Standing);
+    let mut one = Member::with_keys(&server, 1).await;
+    let mut two = Member::with_keys(&server, 2).await;
+    let mut events = one.watch().await;
+    let again = async |member: &mut Member, round: Round, query: &[u8]| {
+        let request = proto::RetrieveAgainRequest {
+            session: member.session.clone(),
+            round: round.0,
+            keys: member.keys.clone(),
+            query: Bytes::copy_from_slice(query),
+        };
+        let mut stream = member.client.retrieve_again(request).await?.into_inner();
+        let mut bytes = Vec::new();
+        while let Some(chunk) = stream.message().await? {
+            bytes.extend_from_slice(&chunk.data);
+        }
+        Ok::<_, tonic::Status>(bytes)
+    };
+    let mut known: Option<(Round, Vec<u8>)> = None;
+    let mut answered = 0;
+    while answered < 4 {
+        let manifest = events.ready().await;
+        let epoch = manifest.code.epoch(manifest.round);
+        if let Some((of, query)) = known.clone().filter(|(of, _)| *of == epoch) {
+            assert_eq!(of, epoch);
+            let digest = Sha256::digest(&query);
+            let named = again(&mut one, manifest.round, &digest).await.unwrap();
+            assert_eq!(named, one.send_query(manifest.round, query).await.unwrap());
+            let others = again(&mut two, manifest.round, &digest).await.unwrap_err();
+            assert_eq!(refusal(&others), Refused::UnknownQuery);
+            answered += 1;
+            continue;
+        }
+        let targets = vec![None; manifest.buckets.into()];
+        let mut rng = rand_chacha::ChaCha20Rng::from_seed([1; 32]);
+        let query = one.pir().ask(one.spec(&manifest), &targets, &mut rng).unwrap().bytes;
+        let digest = Sha256::digest(&query);
+        assert_eq!(
+            refusal(&again(&mut one, manifest.round, &digest).await.unwrap_err()),
+            Refused::UnknownQuery
+        );
+        assert_eq!(
+            refusal(&again(&mut one, manifest.round, &digest[1..]).await.unwrap_err()),
+            Refused::Malformed
+        );
+        one.send_query(manifest.round, query.clone()).await.unwrap();
+        known = Some((epoch, query));
+    }
+    server.shutdown().await.unwrap();
+
+    let server = self::server(None);
+    let mut one = Member::with_keys(&server, 1).await;
+    let manifest = one.watch().await.ready().await;
+    let refused = again(&mut one, manifest.round, &[0; 32]).await.unwrap_err();
+    assert_eq!(refusal(&refused), Refused::Malformed, "where nothing stands");
     server.shutdown().await.unwrap();
 }
