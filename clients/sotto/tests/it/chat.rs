@@ -154,14 +154,16 @@ async fn travel_by_slots(engine: Arc<dyn mpir::Engine>, code: CodeKind) {
     let seen = alice.until("round", is_report).await;
     let Some(Event::RoundReport(report)) = seen.last() else { panic!("{seen:?}") };
     assert!(report.complete && !report.dummy && report.mapping.bytes == 0, "{seen:?}");
-    let (mut named, mut whole) = (0, 0);
+    let mut named = 0;
     for _ in 0..2 * code.epoch_rounds() {
         let seen = alice.until("round", is_report).await;
         let Some(Event::RoundReport(report)) = seen.last() else { panic!("{seen:?}") };
         assert!(report.complete && !report.dummy, "{seen:?}");
-        *if report.query.bytes == 32 { &mut named } else { &mut whole } += 1;
+        named += u64::from(report.query.bytes == 32);
     }
-    assert_eq!(named, 2 * (code.epoch_rounds() - 1), "and whole {whole}");
+    // Keys are replaced once in 64 rounds, and then one more is sent whole.
+    let most = 2 * (code.epoch_rounds() - 1);
+    assert!((most.saturating_sub(1)..=most).contains(&named), "{named} of {most}");
     let kept = bob.handle.stop().await.unwrap();
     let slot = kept.slot().cloned();
     assert!(slot.is_some());
