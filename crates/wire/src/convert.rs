@@ -338,7 +338,7 @@ mod tests {
         assert!(Info::try_from(good.clone()).is_ok());
         type Spoil = fn(&mut proto::InfoResponse);
         let spoils: [(Spoil, &str); 12] = [
-            (|info| info.code = 4, "batch code"),
+            (|info| info.code = 5, "batch code"),
             (|info| info.code = 256, "batch code"),
             (|info| info.protocol_version = 1 << 16, "protocol version"),
             (|info| info.manifest_key = vec![0; 31].into(), "manifest key"),
