@@ -186,7 +186,7 @@ pub(crate) mod tests {
         assert!((0.99..1.01).contains(&mapping));
         let alone = RoundSize::new(1 << 14, 1, Addressing::Labels, EngineName::Sealpir).unwrap();
         assert_eq!((alone.buckets, alone.choices, alone.bucket.elements), (1, 1, 1 << 14));
-        assert!([Addressing::Labels, Addressing::Slots].into_iter().all(|way| {
+        assert!([Addressing::Labels, Addressing::Slots, Addressing::Standing].into_iter().all(|way| {
             RoundSize::new(0, 16, way, EngineName::Sealpir).is_err()
                 && RoundSize::new(1 << 14, 0, way, EngineName::Sealpir).is_err()
                 && RoundSize::new(1 << 40, 16, way, EngineName::Sealpir).is_err()

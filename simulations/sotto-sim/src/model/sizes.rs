@@ -216,7 +216,7 @@ impl RoundSize {
 /// The code of a server for this k.
 pub(crate) fn default_code(retrieve: usize, addressing: Addressing) -> anyhow::Result<CodeShape> {
     let buckets = match addressing {
-        Addressing::Slots if retrieve > 1 => {
+        Addressing::Slots | Addressing::Standing if retrieve > 1 => {
             choose_buckets(Family::Partitioned, retrieve, DEFAULT_CHOICES, -20.0).map(|choice| choice.buckets)
         }
         _ => recommended_buckets(retrieve, DEFAULT_CHOICES),

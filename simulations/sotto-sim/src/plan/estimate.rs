@@ -241,6 +241,7 @@ pub(super) mod tests {
     use super::{Assumptions, Between, Need};
     use crate::engine::EngineName;
     use crate::machine::Machine;
+    use crate::model::RoundSize;
     use crate::model::tests::BY_HAND;
     use crate::model::{Calibration, Uncertainty};
 
@@ -266,6 +267,16 @@ pub(super) mod tests {
 
     fn close(a: f64, b: f64) {
         assert!((a / b - 1.0).abs() < 1e-9, "{a} {b}");
+    }
+
+    /// Where queries stand, nothing differs from slots but that one of eight is uploaded.
+    #[test]
+    fn queries_that_stand_cost_an_eighth_of_their_upload_and_nothing_else() {
+        let round = |way| RoundSize::new(1 << 18, 16, way, EngineName::VoceHint).unwrap();
+        let (slots, standing) = (round(Addressing::Slots), round(Addressing::Standing));
+        assert_eq!((standing.buckets, standing.bucket.elements), (slots.buckets, slots.bucket.elements));
+        assert_eq!(standing.download_bytes(), slots.download_bytes());
+        assert_eq!(standing.upload_bytes(), (slots.upload_bytes() + 7 * 32).div_ceil(8));
     }
 
     /// What differs with slots: a table in place of the deposits, equal buckets, nothing to download but answers.
