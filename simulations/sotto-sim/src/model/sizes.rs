@@ -181,6 +181,11 @@ impl RoundSize {
         (self.sizes.request.bytes() + (rounds - 1) * DIGEST_BYTES).div_ceil(rounds)
     }
 
+    /// What a server keeps of a user's multi-queries that stand: those of the epoch that runs, and of the one before.
+    pub(crate) fn standing_bytes(&self) -> usize {
+        if self.code.kind.epoch_rounds() > 1 { 2 * self.sizes.request.bytes() } else { 0 }
+    }
+
     /// The answers to it, and what everybody downloads to read them.
     pub(crate) fn download_bytes(&self) -> usize {
         self.sizes.answer.bytes() + self.sizes.hint.bytes()

@@ -66,12 +66,14 @@ pub(super) struct Memory {
     pub(super) mappings: f64,
     /// Of all users.
     pub(super) keys: f64,
+    /// Of all users, where they stand: those of two epochs.
+    pub(super) queries: f64,
     pub(super) connections: f64,
 }
 
 impl Memory {
     pub(super) fn total(&self) -> f64 {
-        self.databases + self.building + self.mappings + self.keys + self.connections
+        self.databases + self.building + self.mappings + self.keys + self.queries + self.connections
     }
 }
 
@@ -181,6 +183,7 @@ impl Need {
             building: nodes * (round.boxes as f64 + round.codewords()) * BOX_BYTES as f64,
             mappings: nodes * rounds * mapping,
             keys: held * n * (1.0 + (rounds + 1.0) * replaced) * sottod::key_memory_bytes(&*engine) as f64,
+            queries: n * round.standing_bytes() as f64,
             connections: held * n * assumptions.connection_kib * 1024.0,
         };
         let logged = usize::from(assumptions.retained) + ROUNDS_UNDER_WAY;
@@ -269,14 +272,15 @@ pub(super) mod tests {
         assert!((a / b - 1.0).abs() < 1e-9, "{a} {b}");
     }
 
-    /// Where queries stand, nothing differs from slots but that one of eight is uploaded.
+    /// Where queries stand, nothing differs from slots but that one of eight is uploaded, and that they are kept.
     #[test]
-    fn queries_that_stand_cost_an_eighth_of_their_upload_and_nothing_else() {
+    fn queries_that_stand_cost_an_eighth_of_their_upload_and_memory() {
         let round = |way| RoundSize::new(1 << 18, 16, way, EngineName::VoceHint).unwrap();
         let (slots, standing) = (round(Addressing::Slots), round(Addressing::Standing));
         assert_eq!((standing.buckets, standing.bucket.elements), (slots.buckets, slots.bucket.elements));
         assert_eq!(standing.download_bytes(), slots.download_bytes());
         assert_eq!(standing.upload_bytes(), (slots.upload_bytes() + 7 * 32).div_ceil(8));
+        assert_eq!((slots.standing_bytes(), standing.standing_bytes()), (0, 2 * slots.upload_bytes()));
     }
 
     /// What differs with slots: a table in place of the deposits, equal buckets, nothing to download but answers.

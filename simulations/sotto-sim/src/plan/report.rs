@@ -175,6 +175,7 @@ impl Plan {
             ("round being built", memory.building),
             ("mappings", memory.mappings),
             ("keys of all users", memory.keys),
+            ("queries that stand", memory.queries),
             ("connections", memory.connections),
         ] {
             println!("  {part:19} {}", bytes(size));
