@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use sotto_protocol::STANDING_ROUNDS;
 use sotto_protocol::client::Plan;
 
-/// When so many rounds have come since the first for which something was asked, none of its epoch can be retrieved. In each of them
+/// When so many rounds have come since the first for which something was asked, none of its epoch can be retrieved: four stay at most. In each of them
 /// one thing is asked at most, so that there are no more than that.
 const OVER: u64 = STANDING_ROUNDS + 4;
 

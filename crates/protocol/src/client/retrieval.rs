@@ -90,14 +90,14 @@ impl Plan {
     fn sought(&self, wanted: &[(&Want, Option<Whereabouts>)]) -> Vec<Sought> {
         let sought = |(want, found): &(&Want, Option<Whereabouts>)| {
             let asking = reader(want, found.as_ref());
-            let found = self.readers.iter().fold([0; 2], |[place, is_known], planned| {
-                let who = asking
-                    .iter()
-                    .zip(planned)
-                    .fold(u32::MAX, |same, (one, other)| same & equal(*one, *other));
-                [place | (planned[3] & who), is_known | (planned[4] & who)]
+            let (place, is_known) = self.readers.iter().fold((0, 0), |(found, known), planned| {
+                let [conversation, member, knock, place, was_known] = *planned;
+                let who = [conversation, member, knock];
+                let same =
+                    asking.iter().zip(who).fold(u32::MAX, |same, (one, other)| same & equal(*one, other));
+                (found | (place & same), known | (was_known & same))
             });
-            Sought { place: found[0], is_known: black_box(found[1]) != 0 }
+            Sought { place, is_known: black_box(is_known) != 0 }
         };
         wanted.iter().map(sought).collect()
     }
