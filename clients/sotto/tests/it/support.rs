@@ -11,8 +11,7 @@ use sotto_wire::Transport;
 use sottod::{Config, Running};
 use tokio::time::timeout;
 
-/// Nothing here takes so long unless it hangs.
-pub(crate) const LONGEST: Duration = Duration::from_secs(40);
+use crate::programs::LONGEST;
 
 /// Short rounds with an engine without privacy.
 pub(crate) fn config(listen: SocketAddr) -> Config {

@@ -251,4 +251,11 @@ mod tests {
         }
         assert!(Parameters::new(2048, Q50, Q36, 9, &[Gadget { digits: 5, base_bits: 10 }; 10]).is_err());
     }
+    /// Four bits of q are left for noise, and a plaintext has one at least.
+    #[test]
+    fn plaintexts_that_leave_no_room_for_noise_are_refused() {
+        let gadgets = [Gadget { digits: 5, base_bits: 10 }; 11];
+        let fits = |bits| Parameters::new(2048, Q50, Q36, bits, &gadgets).is_ok();
+        assert_eq!([0, 1, 32, 33].map(fits), [false, true, true, false]);
+    }
 }

@@ -1,6 +1,9 @@
 //! What the failure bound rests on, against values found without its formulas.
 
-use super::{Circuit, ENERGY_LOG2, energy_factor, rounding_variance, secret_weight, substitution, tail_log2};
+use super::{
+    Circuit, ENERGY_LOG2, energy_excess, energy_factor, failure_for_keys_log2, failure_log2, key_spread,
+    rounding_variance, secret_weight, stage_failure_log2, substitution, tail_log2,
+};
 use crate::bfv::{Gadget, Parameters};
 use crate::ring::sampling;
 
@@ -227,4 +230,66 @@ fn fewer_selectors_may_exceed_their_mean_by_more() {
     // With eight leaves in all, the two subtrees of the root are not both used.
     let half = Circuit { columns: 1, ..circuit };
     assert!(needed(&half, 8) < 0.99 * needed(&circuit, 8));
+}
+
+#[test]
+fn a_coefficient_is_safe_up_to_half_a_step_of_the_plaintext() {
+    // Steps of 2^8 for answers of 17 bits, and of 2^9 for those of 18: half a step is 16 deviations of 8.
+    let bfv = Parameters::s2048();
+    for (bits, deviation) in [(17, 8.0), (18, 16.0)] {
+        let margin = 16.0;
+        let failure = stage_failure_log2(bfv, bits, deviation);
+        // Of the tail of a Gaussian: the integral by midpoints, from the margin to where nothing is left.
+        let step = 1.0 / 4096.0;
+        let density = |x: f64| (-x * x / 2.0).exp() / (2.0 * core::f64::consts::PI).sqrt();
+        let tail: f64 = (0..1 << 14).map(|i| density(margin + (f64::from(i) + 0.5) * step) * step).sum();
+        let exact = (2.0 * tail).log2();
+        // The bound divides by x once more than the tail is long: too much by a factor below 1 + 1/x^2.
+        assert!((exact..exact + (1.0 + margin.powi(-2)).log2()).contains(&failure), "{failure} for {exact}");
+    }
+    assert!(stage_failure_log2(bfv, 17, 1e9) <= 0.0, "a probability");
+}
+
+/// By the table at the head of `noise.rs`, with 40 decimal digits and roots found by Newton's method.
+#[test]
+fn the_failure_bound_is_that_of_the_table() {
+    let close = |what: &str, value: f64, expected: f64| {
+        assert!((value / expected - 1.0).abs() < 1e-8, "{what}: {value} for {expected}");
+    };
+    for (share, y) in [(0.001, 1.400_845_582_17), (0.1, 9.643_207_887_29), (1.0, 69.003_700_748_7)] {
+        close("excess", energy_excess(share), y);
+    }
+    let bfv = Parameters::s2048();
+    // Levels with the same gadget have the same.
+    for (levels, spread) in [
+        (0..3, 13.943_416_928_3),
+        (3..6, 11.750_408_732_7),
+        (6..8, 17.710_186_891_2),
+        (8..9, 14.552_889_280_8),
+        (9..11, 25.080_112_708_4),
+    ] {
+        levels.for_each(|level| close("spread", key_spread(bfv, level), spread));
+    }
+    // Dropped bits, levels, rows, columns, groups, bits of the answer. What dominates differs: the answer after one
+    // dimension and after two, what is between them, and the energy that is assumed.
+    for ([dropped, levels, rows, columns, groups, bits], white, for_keys) in [
+        ([20, 11, 2000, 1, 2, 17], -3.573_679_666_29, -1.147_352_046_98),
+        ([20, 11, 1200, 700, 2, 17], -13.908_938_900_4, -8.308_596_556_89),
+        ([20, 11, 700, 60, 1, 17], -30.093_672_342, -21.130_401_977_4),
+        ([20, 11, 1900, 20, 1, 18], -6.789_332_650_53, -3.690_442_256_14),
+        ([0, 10, 300, 200, 1, 17], -44.999_999_974_1, -59.113_276_756_2),
+        ([20, 11, 40, 1, 1, 16], -16.250_497_004_6, -14.767_625_584_2),
+    ] {
+        let circuit = Circuit {
+            query_dropped_bits: dropped,
+            levels,
+            rows: rows as usize,
+            columns: columns as usize,
+            groups: groups as usize,
+            answer_bits: bits,
+        };
+        close("white noise", failure_log2(bfv, &circuit), white);
+        let bound = failure_for_keys_log2(bfv, &circuit, |level| key_spread(bfv, level));
+        close("keys that stay", bound, for_keys);
+    }
 }

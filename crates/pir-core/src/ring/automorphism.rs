@@ -8,7 +8,6 @@ use super::tables::{SlotOrder, VectorSource};
 /// The substitution of `X^k` for X in degree N, with its permutation of the evaluation slots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Automorphism {
-    exponent: usize,
     degree: usize,
     /// `p(X^k)` has in slot `i` what `p(X)` has in slot `slots[i]`.
     slots: Vec<u32>,
@@ -53,13 +52,7 @@ impl Automorphism {
             let power = m * exponent % (2 * degree);
             coefficients[power % degree] = (2 * m + power / degree) as u32;
         }
-        Self { exponent, degree, slots, vectors, coefficients }
-    }
-
-    /// k.
-    #[must_use]
-    pub fn exponent(&self) -> usize {
-        self.exponent
+        Self { degree, slots, vectors, coefficients }
     }
 
     /// Applies it in evaluation form.

@@ -6,3 +6,4 @@ mod encodings;
 mod expand;
 mod noop;
 mod round_trip;
+mod shapes;

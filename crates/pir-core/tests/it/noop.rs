@@ -8,11 +8,13 @@ use rand_core::SeedableRng;
 fn it_serves_elements_and_admits_to_no_security() {
     let parameters = NoOp::parameters(3, 2).unwrap();
     assert_eq!(NoOp::security_bits(&parameters), 0);
+    assert_eq!(NoOp::elements(&parameters), 3);
     let key = NoOp::client_key(&[1; 32]);
     let keys = NoOp::encode_public_keys(&key);
     assert_eq!(keys.len(), NoOp::public_keys_bytes());
     let keys = NoOp::decode_public_keys(&keys).unwrap();
     let database = NoOp::setup(&parameters, &[1, 2, 3, 4, 5, 6]).unwrap();
+    assert_eq!(NoOp::database_bytes(&database), 6);
     let mut rng = ChaCha20Rng::seed_from_u64(0);
     let queries = NoOp::queries(&key, &[(&parameters, 2), (&parameters, 0)], &mut rng).unwrap();
     for (query, expected) in queries.iter().zip([[5, 6], [1, 2]]) {

@@ -36,18 +36,34 @@ pub(super) fn radix_rows(modulus: &Modulus, pairs: &[Pairs], rows: [&mut [u64]; 
     }
 }
 
+/// `SKEWED[c][lane]`: the row whose place is c eighths of an orbit behind that of a lane. Rows and lanes are numbered with their bits
+/// reversed.
+const SKEWED: [[usize; 8]; 8] = {
+    let mut rows = [[0; 8]; 8];
+    let mut at = 0;
+    while at < 64 {
+        let (c, lane) = (at / 8, at % 8);
+        rows[c][lane] = REVERSED[(c + REVERSED[lane]) % 8];
+        at += 1;
+    }
+    rows
+};
+
+/// The numbers below eight with their bits reversed.
+pub(super) const REVERSED: [usize; 8] = [0, 4, 2, 6, 1, 5, 3, 7];
+
 pub(super) fn orbit_masks(out: &mut [Lanes], rows: [&[u64]; 8], half: usize, group: usize) {
     let orbit = rows[0].len() / 2;
     let (blocks, bits) = (orbit / 8, (orbit / 8).ilog2());
-    for (row, words) in rows.iter().enumerate() {
-        let to = bit_reverse(group, bits) + blocks * bit_reverse(row, 3);
-        for (vector, words) in words.as_chunks::<8>().0.iter().enumerate() {
-            for (lane, word) in words.iter().enumerate() {
-                let from = bit_reverse(vector % blocks, bits) + blocks * bit_reverse(lane, 3);
-                let chain = (vector / blocks) ^ half;
-                let step = (to + orbit - from) % orbit;
-                out[(chain * orbit + step) * 2 * blocks + vector][lane] = *word;
-            }
+    let to = bit_reverse(group, bits);
+    let rows: [&[Lanes]; 8] = rows.map(|row| row.as_chunks().0);
+    for vector in 0..2 * blocks {
+        let words = rows.map(|row| &row[vector]);
+        let chain = (vector / blocks) ^ half;
+        let first = to + orbit - bit_reverse(vector % blocks, bits);
+        for (c, skewed) in SKEWED.iter().enumerate() {
+            let step = (first + blocks * c) % orbit;
+            out[(chain * orbit + step) * 2 * blocks + vector] = each(|lane| words[skewed[lane]][lane]);
         }
     }
 }
@@ -58,7 +74,7 @@ pub(super) fn keep_digits(walk: &OrbitWalk<'_>, kept: &mut [Lanes], at: usize, d
     for (vector, digits) in digits.as_chunks::<8>().0.iter().enumerate() {
         let block = bit_reverse(vector % blocks, blocks.ilog2());
         let place = &mut kept[block * walk.stride + 4 * at + walk.first_vector() + vector / blocks];
-        *place = each(|lane| digits[bit_reverse(lane, 3)]);
+        *place = REVERSED.map(|lane| digits[lane]);
     }
 }
 
@@ -73,7 +89,7 @@ pub(super) fn next_sum(modulus: &Modulus, walk: &OrbitWalk<'_>, step: usize, dig
     }
 }
 
-/// The walk step by step, by the functions in scope. Whoever expands it has `forward`, `inverse` and `round_digits`.
+/// The walk step by step, by the functions in scope. Whoever expands it has `forward`, `inverse`, `round_digits` and `next_sum`.
 macro_rules! orbit_walk_by_steps {
     ($(#[$attribute:meta])* $visibility:vis fn $name:ident) => {
         $(#[$attribute])*
@@ -88,7 +104,7 @@ macro_rules! orbit_walk_by_steps {
                 round_digits(tables.modulus(), walk.shift, sum);
                 forward(tables, sum);
                 moves::keep_digits(walk, kept, at, sum);
-                moves::next_sum(tables.modulus(), walk, step, sum);
+                next_sum(tables.modulus(), walk, step, sum);
             }
         }
     };

@@ -2,7 +2,7 @@
 
 pub(super) use super::dense::{orbit_crossings, orbit_products, pair_products, round_digits};
 use super::each;
-use super::moves::{self, orbit_walk_by_steps};
+use super::moves::{self, next_sum, orbit_walk_by_steps};
 pub(super) use super::moves::{copy_runs, gather_columns, orbit_masks, radix_rows};
 use super::rows::{CHUNK, Lanes, OrbitWalk, Products, RowSums, Selectors, bundles};
 use crate::ring::modulus::{Modulus, ShoupFactor};

@@ -3,6 +3,7 @@
 use core::arch::x86_64::{_mm256_add_pd, _mm256_setzero_pd};
 
 use super::super::portable;
+use super::super::rows::OrbitWalk;
 use super::field::{Factor, Field, Four, double, load, store};
 use crate::ring::modulus::{Modulus, ShoupFactor};
 use crate::ring::tables::SplitFactors;
@@ -28,6 +29,21 @@ pub(in super::super) fn scale(modulus: &Modulus, a: &mut [u64], factor: ShoupFac
         store(x, field.residue(product));
     }
     portable::scale(modulus, rest, factor);
+}
+
+#[target_feature(enable = "avx2,fma,bmi2")]
+pub(super) fn next_sum(modulus: &Modulus, walk: &OrbitWalk<'_>, step: usize, digits: &mut [u64]) {
+    let field = Field::new(modulus);
+    let masks = walk.masks_of(step, digits.len());
+    for ((vector, digits), masks) in digits.as_chunks_mut::<8>().0.iter_mut().enumerate().zip(masks) {
+        let image = walk.image(step, vector).as_chunks().0;
+        let digits = digits.as_chunks_mut().0.iter_mut();
+        for ((digit, image), mask) in digits.zip(image).zip(masks.as_chunks().0) {
+            let [high, low] = field.product_parts(double(load(digit)), double(load(image)));
+            let sum = _mm256_add_pd(_mm256_add_pd(high, low), double(load(mask)));
+            store(digit, field.residue(field.reduce(sum)));
+        }
+    }
 }
 
 /// With at most eight digits, whose products add up to less than 2^53.

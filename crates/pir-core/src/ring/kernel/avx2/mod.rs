@@ -21,6 +21,7 @@ use super::portable;
 use super::rows::{Lanes, OrbitKeys, OrbitWalk, Pairs};
 use crate::ring::modulus::{Modulus, ShoupFactor};
 use crate::ring::tables::{Digit, NttTables, VectorSource};
+use elementwise::next_sum;
 
 /// Whether this machine can run the functions of this module.
 pub(super) fn is_available() -> bool {

@@ -7,7 +7,7 @@ use core::arch::x86_64::{
     _mm512_srai_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi64,
 };
 
-use super::super::moves;
+use super::super::moves::{self, REVERSED};
 use super::super::rows::{Lanes, PAIR_LIMB, Pairs};
 use super::super::vector512::{fence, lanes, load, splat, store, stream};
 use crate::ring::modulus::Modulus;
@@ -143,7 +143,7 @@ pub(in super::super) fn orbit_masks(out: &mut [Lanes], rows: [&[u64]; 8], half: 
     let (blocks, bits) = (orbit / 8, (orbit / 8).ilog2());
     let to = bit_reverse(group, bits);
     // Row i for the place `to + blocks i`.
-    let rows: [&[Lanes]; 8] = [0, 4, 2, 6, 1, 5, 3, 7].map(|row: usize| rows[row].as_chunks().0);
+    let rows: [&[Lanes]; 8] = REVERSED.map(|row| rows[row].as_chunks().0);
     for vector in 0..2 * blocks {
         let mut values = [_mm512_setzero_si512(); 8];
         for (value, row) in values.iter_mut().zip(&rows) {

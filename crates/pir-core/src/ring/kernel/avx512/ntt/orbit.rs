@@ -7,7 +7,7 @@ use core::arch::x86_64::{
     _mm512_mask_sub_epi64, _mm512_permutexvar_epi64, _mm512_setzero_si512, _mm512_sra_epi64,
 };
 
-use super::super::super::moves::{self, orbit_walk_by_steps};
+use super::super::super::moves::{self, REVERSED, next_sum, orbit_walk_by_steps};
 use super::super::super::rows::{Lanes, OrbitWalk};
 use super::super::super::vector512::{fetch, lanes, load, splat, store};
 use super::super::prime::{high, low};
@@ -27,9 +27,6 @@ const ORBIT: usize = DEGREE / 2;
 
 /// Groups of 64 slots in an orbit.
 const GROUPS: usize = ORBIT / 64;
-
-/// The numbers below eight with their bits reversed.
-const REVERSED: [usize; 8] = [0, 4, 2, 6, 1, 5, 3, 7];
 
 orbit_walk_by_steps!(
     #[target_feature(enable = "avx512f,avx512ifma")]
