@@ -21,6 +21,15 @@ fn seeds(fixed: impl IntoIterator<Item = u64>, weight: usize) -> Vec<u64> {
     fixed.into_iter().chain(drawn).collect()
 }
 
+/// Whether seeds were asked for, one or many: then everything is played. Where none are, as in the gate, some of it stands for the
+/// rest.
+fn all_is_played() -> bool {
+    ["SOTTO_SEED", "SOTTO_SEEDS"].iter().any(|name| std::env::var_os(name).is_some())
+}
+
+/// One in so many is played twice, where not everything is.
+const TWICE: u64 = 6;
+
 /// What to do about a failure.
 fn repeat(seed: u64, test: &str) -> String {
     format!(
@@ -53,7 +62,9 @@ fn whatever_fails_no_promise_is_broken_and_all_of_it_happens_again() {
         let scenario = Scenario::random(*seed);
         let history = scenario.run();
         holds(&history, &case);
-        same(&history.trace, &scenario.run().trace, &case);
+        if all_is_played() || seed % TWICE == 0 {
+            same(&history.trace, &scenario.run().trace, &case);
+        }
         acknowledged += history.figures.acknowledged;
         rounds += history.figures.published;
     }
@@ -74,7 +85,8 @@ fn a_crash_at_any_write_or_sync_breaks_no_promise() {
         let operations = whole.trace.iter().enumerate().filter(|(_, line)| line.contains(" disk: "));
         let operations = operations.take(whole.operations[0]).enumerate();
         // With slots the log has two kinds of entries more, so not every moment is tried.
-        for (at, (line, _)) in operations.step_by(if slots { 6 } else { 1 }) {
+        let step = if slots { 6 } else { 1 } * if all_is_played() { 1 } else { 3 };
+        for (at, (line, _)) in operations.step_by(step) {
             let lost = End::Power(usize::MAX);
             for (end, next) in [
                 (End::Power(at), End::Power(at % 11)),
