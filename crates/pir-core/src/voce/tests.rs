@@ -21,7 +21,7 @@ fn secret(rng: &mut ChaCha20Rng) -> [u8; 32] {
 
 #[test]
 fn what_was_asked_for_comes_back() {
-    let mut rng = ChaCha20Rng::seed_from_u64(1);
+    let (mut rng, pools) = (ChaCha20Rng::seed_from_u64(1), Pools::default());
     for (count, bytes, columns, buckets) in
         [(100, 288, 4, 3), (2_000, 288, 8, 1), (5, 1, 1, 4), (70, 400, 2, 5)]
     {
@@ -35,7 +35,7 @@ fn what_was_asked_for_comes_back() {
             asked.iter().map(|(bytes, _)| Request::new(&shape, buckets, bytes).unwrap()).collect();
         for (number, contents) in contents.chunks(shape.unit_buckets()).enumerate() {
             let contents: Vec<&[u8]> = contents.iter().map(Vec::as_slice).collect();
-            let unit = Unit::new(&Pools::default(), &shape, &seed.into(), number, &contents).unwrap();
+            let unit = Unit::new(&pools, &shape, &seed.into(), number, &contents).unwrap();
             assert!(unit.memory_bytes() == shape.memory_bytes() || contents.len() < shape.unit_buckets());
             let first = number * shape.unit_buckets();
             let answers = unit.answer(first, &requests.iter().collect::<Vec<_>>());
@@ -120,13 +120,13 @@ pub(super) fn noise(
 /// With two rows, nearly all of it is packing's; with 4,096, the first dimension adds its share. Clients differ by some percent.
 #[test]
 fn noise_is_what_the_calculator_says() {
-    let mut rng = ChaCha20Rng::seed_from_u64(3);
+    let (mut rng, pools) = (ChaCha20Rng::seed_from_u64(3), Pools::default());
     for (count, columns) in [(16, 8), (2_048, 8), (8_192, 4), (16_384, 4)] {
         let shape = Shape::new(Ending::Hint, 8, count, 288, columns).unwrap();
         let contents: Vec<Vec<u8>> = (0..shape.unit_buckets()).map(|_| elements(&mut rng, &shape)).collect();
         let contents: Vec<&[u8]> = contents.iter().map(Vec::as_slice).collect();
-        let (seed, pool) = (secret(&mut rng), Pools::default());
-        let unit = Unit::new(&pool, &shape, &seed.into(), 0, &contents).unwrap();
+        let seed = secret(&mut rng);
+        let unit = Unit::new(&pools, &shape, &seed.into(), 0, &contents).unwrap();
         let targets: Vec<usize> = contents.iter().map(|_| rng.next_u64() as usize % count).collect();
         let asked: Vec<_> =
             (0..32).map(|_| request(&shape, &seed, &targets, &secret(&mut rng)).unwrap()).collect();

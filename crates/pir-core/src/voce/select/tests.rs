@@ -18,7 +18,7 @@ fn random(rng: &mut ChaCha20Rng) -> [u8; 32] {
 
 #[test]
 fn what_was_asked_for_comes_back() {
-    let mut rng = ChaCha20Rng::seed_from_u64(1);
+    let (mut rng, pools) = (ChaCha20Rng::seed_from_u64(1), Pools::default());
     for (count, bytes, columns, buckets) in [
         (70, 288, 8, 3),
         (100, 288, 4, 11),
@@ -56,7 +56,7 @@ fn what_was_asked_for_comes_back() {
             .collect();
         for (number, contents) in contents.chunks(shape.unit_buckets()).enumerate() {
             let contents: Vec<&[u8]> = contents.iter().map(Vec::as_slice).collect();
-            let unit = Unit::new(&Pools::default(), &shape, &seed.into(), number, &contents).unwrap();
+            let unit = Unit::new(&pools, &shape, &seed.into(), number, &contents).unwrap();
             assert!(unit.memory_bytes() == shape.memory_bytes() || contents.len() < shape.unit_buckets());
             let first = number * shape.unit_buckets();
             let answers = unit.answer(first, &requests.iter().collect::<Vec<_>>());
@@ -115,7 +115,7 @@ pub(in crate::voce) fn noise(
 /// Of all that a reply has before it is rounded, for shapes in which the selection has a small and a large part.
 #[test]
 fn noise_is_what_the_calculator_says() {
-    let mut rng = ChaCha20Rng::seed_from_u64(5);
+    let (mut rng, pools) = (ChaCha20Rng::seed_from_u64(5), Pools::default());
     for (count, columns, buckets) in
         [(16, 8, 8), (1_024, 8, 8), (1_024, 64, 1), (2_048, 4, 8), (1_500, 12, 8)]
     {
@@ -123,7 +123,7 @@ fn noise_is_what_the_calculator_says() {
         let mut content = vec![0; count * 288];
         rng.fill_bytes(&mut content);
         let (seed, contents) = (random(&mut rng), vec![&*content; buckets]);
-        let unit = Unit::new(&Pools::default(), &shape, &seed.into(), 0, &contents).unwrap();
+        let unit = Unit::new(&pools, &shape, &seed.into(), 0, &contents).unwrap();
         let (mut squares, mut samples, mut largest) = (0.0, 0, 0.0f64);
         for _ in 0..24 {
             let targets: Vec<usize> = (0..buckets).map(|_| rng.next_u64() as usize % count).collect();
