@@ -399,5 +399,8 @@ mod tests {
         let late = Clock { newest: (Round(1_000_000), now), ..clock };
         assert!(late.explains(Round(0), now, now).is_err());
         assert!(late.explains(Round(0), UnixMillis(0), UnixMillis(u64::MAX)).is_ok());
+        // Ten minutes of rounds of a second, by which clocks may differ, and eight by which a server may be ahead.
+        let explains = |round| clock.explains(Round(round), now, now).is_ok();
+        assert_eq!([708, 709].map(explains), [true, false]);
     }
 }

@@ -499,6 +499,32 @@ mod tests {
     }
 
     #[test]
+    fn numbers_at_their_bounds_are_taken_and_those_beyond_refused() {
+        let with = |change: fn(&mut ServerParameters)| {
+            let mut parameters = parameters();
+            change(&mut parameters);
+            parameters.check_numbers()
+        };
+        let taken: [fn(&mut ServerParameters); 5] = [
+            |p| p.retained = 1,
+            |p| p.retained = 4,
+            |p| p.lookup_ms = p.query_ms,
+            |p| (p.round_ms, p.query_spread_ms) = (50, 100),
+            |p| (p.mode, p.round_ms) = (RoundMode::ClosedLoop, 1),
+        ];
+        assert!(taken.map(with).iter().all(Result::is_ok));
+        let refused: [fn(&mut ServerParameters); 6] = [
+            |p| p.retained = 0,
+            |p| p.retained = 5,
+            |p| p.lookup_ms = p.query_ms + 1,
+            |p| (p.round_ms, p.deposit_ms, p.mode) = (0, 0, RoundMode::ClosedLoop),
+            |p| (p.round_ms, p.deposit_ms) = (49, 50),
+            |p| (p.round_ms, p.query_spread_ms) = (50, 101),
+        ];
+        assert!(refused.map(with).iter().all(Result::is_err));
+    }
+
+    #[test]
     fn one_bucket_for_many_messages_or_many_for_one_is_refused() {
         let code = CodeKind::Single;
         let one = ServerParameters { code, retrieve: 1, buckets: 1, choices: 1, ..parameters() };

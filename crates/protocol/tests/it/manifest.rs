@@ -237,6 +237,11 @@ fn impossible_numbers_are_refused_before_anything_is_sized_by_them() {
         assert!(bad.check().is_err());
         assert!(Manifest::decode(&bad.encode()).is_err());
     }
+    // The most messages, of which there are three copies in 32 buckets: a mean of 1,572,864. Twice as many and 128 is the most.
+    let with = |entries, bucket_size| Manifest { entries, bucket_size, ..manifest(1, [0; 32]) }.check();
+    assert!([1_572_864, 3_145_856].iter().all(|size| with(1 << 24, *size).is_ok()));
+    assert!([1_572_863, 3_145_857].iter().all(|size| with(1 << 24, *size).is_err()));
+    assert_eq!((with(5, 5), with(5, 6).is_err()), (Ok(()), true), "more places than messages");
     let empty = Manifest { entries: 0, bucket_size: 1, ..manifest(1, [0; 32]) };
     assert_eq!(Manifest::decode(&empty.encode()), Ok(empty));
 }
