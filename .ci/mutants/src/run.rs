@@ -5,9 +5,12 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{available_parallelism, scope};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Outcome {
@@ -89,6 +92,10 @@ const MEMORY: u64 = 4 << 20;
 const SLACK: u64 = 3;
 /// Tests quicker than this are run together, first.
 const QUICK: Duration = Duration::from_millis(200);
+/// A test that takes more processor time than this is not used, s: it would be run for most changes that nothing catches.
+const LONGEST: u64 = 10;
+/// What the tests that are run for a change may take in all; who passes them passes.
+const MOST: Duration = Duration::from_secs(45);
 
 enum End {
     Passed,
@@ -103,9 +110,9 @@ fn run(program: &Path, seconds: u64, names: &[&str], set: &[(&str, &str)]) -> Re
     let mut command = Command::new("sh");
     command.args(["-c", &format!("ulimit -t {seconds}; ulimit -v {MEMORY}; exec \"$@\""), "sh"]);
     command.arg(program).args(["-Z", "unstable-options", "--fail-fast", "--exact"]).args(names);
-    command.env("RUSTC_BOOTSTRAP", "1").env("RUST_BACKTRACE", "0").env("RUST_TEST_THREADS", "2");
+    command.env("RUSTC_BOOTSTRAP", "1").env("RUST_BACKTRACE", "0").env("RUST_TEST_THREADS", "1");
     command.env("CARGO_MANIFEST_DIR", &folder).current_dir(&folder).envs(set.iter().copied());
-    let log = std::env::temp_dir().join(format!("mutants-{}", std::process::id()));
+    let log = std::env::temp_dir().join(format!("mutants-{:?}", std::thread::current().id()));
     let output = File::create(&log)?;
     let mut child = command.stdin(Stdio::null()).stderr(output.try_clone()?).stdout(output).spawn()?;
     // Of one that waits for ever.
@@ -135,13 +142,24 @@ fn run(program: &Path, seconds: u64, names: &[&str], set: &[(&str, &str)]) -> Re
     Ok(End::Failed(failed.unwrap_or("it ends").to_owned()))
 }
 
-/// Processor time of all programs that were run.
-fn processor_time() -> Result<Duration> {
-    let status = fs::read_to_string("/proc/self/stat")?;
-    let (_, numbers) = status.rsplit_once(')').context("no name")?;
-    let of_children = numbers.split_whitespace().skip(13).take(2);
-    let ticks = of_children.map(str::parse::<u64>).sum::<Result<u64, _>>()?;
-    Ok(Duration::from_millis(10 * ticks))
+/// Does this for every item, as many at a time as there are processors, and stops where one fails.
+pub(crate) fn each<T: Sync>(items: &[T], does: impl Fn(&T) -> Result<()> + Sync) -> Result<()> {
+    let next = AtomicUsize::new(0);
+    let work = || -> Result<()> {
+        while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
+            does(item)?;
+        }
+        Ok(())
+    };
+    let threads = available_parallelism().map_or(1, usize::from);
+    let ended = scope(|scope| {
+        let working: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        working
+            .into_iter()
+            .map(|one| one.join().unwrap_or_else(|_| bail!("a thread panicked")))
+            .collect::<Vec<_>>()
+    });
+    ended.into_iter().collect()
 }
 
 /// The folder of the package whose test program this is, from what stands beside it.
@@ -158,34 +176,41 @@ fn manifest_folder(program: &Path) -> Result<PathBuf> {
 
 /// Runs every test by itself.
 pub(crate) fn trace(programs: &[PathBuf], out: &Path) -> Result<Vec<Test>> {
-    let mut tests = Vec::new();
-    let trace = fs::canonicalize(out)?.join("trace");
+    let folder = fs::canonicalize(out)?;
+    let mut all = Vec::new();
     for (number, program) in programs.iter().enumerate() {
-        let listed = Command::new(program).args(["--list", "--format", "terse"]).output()?;
-        let ignored = Command::new(program).args(["--list", "--format", "terse", "--ignored"]).output()?;
-        let names = |output: &[u8]| -> BTreeSet<String> {
-            let text = String::from_utf8_lossy(output).into_owned();
-            text.lines().filter_map(|line| Some(line.strip_suffix(": test")?.to_owned())).collect()
+        let names = |more: &[&str]| -> Result<BTreeSet<String>> {
+            let listed = Command::new(program).args(["--list", "--format", "terse"]).args(more).output()?;
+            let text = String::from_utf8_lossy(&listed.stdout).into_owned();
+            Ok(text.lines().filter_map(|line| Some(line.strip_suffix(": test")?.to_owned())).collect())
         };
-        for name in names(&listed.stdout).difference(&names(&ignored.stdout)) {
-            let _ = fs::remove_file(&trace);
-            let before = processor_time()?;
-            let end = run(program, 600, &[name], &[("WOVEN_TRACE", trace.to_str().context("path")?)])?;
-            if !matches!(end, End::Passed) {
-                println!("{name} does not pass without any change, and is left out");
-                continue;
-            }
-            let met = fs::read_to_string(&trace).unwrap_or_default();
-            let meets = met.lines().map(str::parse).collect::<Result<_, _>>()?;
-            tests.push(Test {
-                program: number,
-                name: name.clone(),
-                time: processor_time()?.saturating_sub(before),
-                meets,
-            });
-        }
+        all.extend(names(&[])?.difference(&names(&["--ignored"])?).map(|name| (number, name.clone())));
     }
-    tests.sort_by_key(|test| test.time);
+    let tests = Mutex::new(Vec::new());
+    each(&all, |(program, name)| {
+        let trace = folder.join(format!("trace-{:?}", std::thread::current().id()));
+        let _ = fs::remove_file(&trace);
+        let began = Instant::now();
+        let set = [("WOVEN_TRACE", trace.to_str().context("path")?)];
+        match run(&programs[*program], LONGEST, &[name], &set)? {
+            End::Passed => {}
+            End::Late => {
+                println!("{name} takes too long, and is left out");
+                return Ok(());
+            }
+            End::Failed(_) => {
+                println!("{name} does not pass without any change, and is left out");
+                return Ok(());
+            }
+        }
+        let met = fs::read_to_string(&trace).unwrap_or_default();
+        let meets = met.lines().map(str::parse).collect::<Result<_, _>>()?;
+        let test = Test { program: *program, name: name.clone(), time: began.elapsed(), meets };
+        tests.lock().map_err(|_| anyhow!("a thread panicked"))?.push(test);
+        Ok(())
+    })?;
+    let mut tests = tests.into_inner().map_err(|_| anyhow!("a thread panicked"))?;
+    tests.sort_by(|one, other| (one.time, &one.name).cmp(&(other.time, &other.name)));
     let all: Duration = tests.iter().map(|test| test.time).sum();
     println!("{} tests, {:.0} s one after the other", tests.len(), all.as_secs_f64());
     Ok(tests)
@@ -207,7 +232,12 @@ pub(crate) fn try_woven(programs: &[PathBuf], tests: &[Test], number: u32) -> Re
         }
         batches.into_iter().collect::<Vec<_>>()
     };
-    let alone = long.iter().map(|test| (test.program, (vec![test.name.clone()], test.time)));
+    let mut all = Duration::ZERO;
+    let within = long.iter().take_while(|test| {
+        all += test.time;
+        all <= MOST
+    });
+    let alone = within.map(|test| (test.program, (vec![test.name.clone()], test.time)));
     let tried = number.to_string();
     for (program, (names, time)) in together(quick).into_iter().chain(alone) {
         let seconds = SLACK + (4 * time).as_secs();
