@@ -6,11 +6,11 @@ use ed25519_dalek::SigningKey;
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 use sotto_protocol::manifest::{
     FormerManifest, HEADS_KEPT, MANIFEST_BYTES, MAPPING_BLOOM, MAPPING_FORMER, MAPPING_NONE, bucket_digest,
-    buckets_digest, deposits_digest, hint_digest, seed,
+    buckets_digest, deposits_digest, expected_bucket_size, hint_digest, seed,
 };
 use sotto_protocol::{
-    ChainStep, CodeKind, Deposit, Error, Label, MANIFEST_VERSION, Manifest, ManifestChain, Round, SealedBox,
-    SignedManifest,
+    ChainStep, CodeKind, CodeShape, Deposit, Error, Label, MANIFEST_VERSION, Manifest, ManifestChain, Round,
+    SealedBox, SignedManifest,
 };
 
 const GOLDEN: &str = include_str!("../golden/manifest.hex");
@@ -160,6 +160,22 @@ fn a_manifest_with_slots_says_nothing_that_its_table_does_not() {
         spoil(&mut bad);
         assert_eq!(Manifest::decode(&bad.encode()).unwrap_err().code(), reason);
     }
+}
+
+/// What a server prepares for before a round is made, and a planner counts with.
+#[test]
+fn so_large_are_buckets_of_so_many_accounts() {
+    let shape = |kind, retrieve, buckets, choices| CodeShape { kind, retrieve, buckets, choices };
+    let slots = shape(CodeKind::Partitioned, 4, 12, 3);
+    // 18 lots of 32 slots, which are 33 places each, in four groups of three buckets.
+    assert_eq!(expected_bucket_size(slots, 576), Some(149));
+    // A mean of 24,576 copies, and 393 more in the fullest of 32.
+    let labels = shape(CodeKind::Cuckoo, 16, 32, 3);
+    assert_eq!(expected_bucket_size(labels, 262_144), Some(24_969));
+    assert_eq!(
+        [0, 1, (1 << 24) + 1].map(|accounts| expected_bucket_size(labels, accounts)),
+        [None, Some(1), None]
+    );
 }
 
 /// Where queries stand, all rounds of an epoch have one query seed and one code, as long as their tables have one size, and each a
