@@ -146,6 +146,8 @@ mod tests {
             assert!(polled.iter().all(|units| units.len() <= retrieve.into()));
             let all: BTreeSet<u16> = polled.concat().into_iter().collect();
             assert_eq!((all.len(), polled.concat().len()), (cycle.units().into(), cycle.units().into()));
+            let in_one_round = usize::from(cycle.units()) == polled[0].len();
+            assert_eq!(cycle.polls_all(), in_one_round, "{places} places, {retrieve} retrieved");
         }
     }
 

@@ -404,3 +404,35 @@ impl fmt::Debug for Lookup {
         f.debug_struct("Lookup").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use zeroize::Zeroizing;
+
+    use super::{Outcome, Reading};
+
+    /// Who retrieves is told by these counts what became of everything that was wanted.
+    #[test]
+    fn a_reading_has_one_outcome_whatever_its_masks_are() {
+        let mask = |is: bool| u32::from(is).wrapping_neg();
+        for (number, expected) in
+            [Outcome::Absent, Outcome::Deferred, Outcome::Found, Outcome::Ambiguous].into_iter().enumerate()
+        {
+            for others in 0..4_u32 {
+                let [one, two] = [others & 1 != 0, others & 2 != 0];
+                let [is_shown, is_read, is_ambiguous] = match number {
+                    0 => [false, one, two],
+                    1 => [true, false, one],
+                    _ => [true, true, number == 3],
+                }
+                .map(mask);
+                let buckets = Zeroizing::new(Vec::new());
+                let reading = Reading { buckets, is_read, is_shown, is_ambiguous, crowded: (0, 0) };
+                for outcome in [Outcome::Absent, Outcome::Deferred, Outcome::Found, Outcome::Ambiguous] {
+                    let count = Reading::count(core::slice::from_ref(&reading), outcome);
+                    assert_eq!(count, usize::from(outcome == expected), "{outcome:?} for {expected:?}");
+                }
+            }
+        }
+    }
+}
