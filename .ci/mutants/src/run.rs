@@ -94,7 +94,7 @@ const SLACK: u64 = 3;
 const QUICK: Duration = Duration::from_millis(200);
 /// A test that takes more processor time than this is not used, s: it would be run for most changes that nothing catches.
 const LONGEST: u64 = 10;
-/// What the tests that are run for a change may take in all; who passes them passes.
+/// What the longer tests that are run for a change may take in all; a change that these let pass is missed.
 const MOST: Duration = Duration::from_secs(45);
 
 enum End {
@@ -112,7 +112,8 @@ fn run(program: &Path, seconds: u64, names: &[&str], set: &[(&str, &str)]) -> Re
     command.arg(program).args(["-Z", "unstable-options", "--fail-fast", "--exact"]).args(names);
     command.env("RUSTC_BOOTSTRAP", "1").env("RUST_BACKTRACE", "0").env("RUST_TEST_THREADS", "1");
     command.env("CARGO_MANIFEST_DIR", &folder).current_dir(&folder).envs(set.iter().copied());
-    let log = std::env::temp_dir().join(format!("mutants-{:?}", std::thread::current().id()));
+    let name = format!("mutants-{}-{:?}", std::process::id(), std::thread::current().id());
+    let log = std::env::temp_dir().join(name);
     let output = File::create(&log)?;
     let mut child = command.stdin(Stdio::null()).stderr(output.try_clone()?).stdout(output).spawn()?;
     // Of one that waits for ever.
