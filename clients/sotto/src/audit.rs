@@ -12,24 +12,24 @@ mod proof;
 use core::fmt;
 use core::ops::Range;
 
-use mpir::Engines;
+use mpir::{Engines, Recomputed};
 use sha2::{Digest, Sha256};
 use sotto_protocol::Manifest;
 use sotto_protocol::audit::{Statement, answer_digest, query_digest};
 use sotto_protocol::deposit::BOX_BYTES;
-use sotto_protocol::manifest::{bucket_digest, buckets_digest};
+use sotto_protocol::manifest::{bucket_digest, buckets_digest, hint_digest, unit_hint_digest};
 use sotto_session::round_spec;
 use sotto_wire::RootKey;
 
-pub use proof::{Digests, PROOF_MAX, Proof};
+pub use proof::{Digests, PROOF_MAX, Proof, ShownHint};
 pub use sotto_session::Announced;
 
 /// What a proof shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The server has signed an answer that is not the one to the query.
+    /// The server has signed an answer that is not the one to the query, or a hint that is not the one of the buckets.
     Cheated,
-    /// The server has signed the right answer.
+    /// The server has signed the right answer and, if that is shown, the right hint.
     Honest,
     /// Nothing, and why.
     Invalid(Invalid),
@@ -51,6 +51,9 @@ pub enum Invalid {
     /// The server has not signed these keys, queries and answers.
     #[error("the server has not given a receipt for these keys, queries and answers")]
     Receipt,
+    /// The part of the hint is not the round's.
+    #[error("the hint is not what the server has published of this round")]
+    Hint,
     /// The query or the answer is not that of the receipt.
     #[error("the query or the answer is not that of the receipt")]
     Answer,
@@ -62,7 +65,7 @@ pub enum Invalid {
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Cheated => f.write_str("the server has signed a wrong answer"),
+            Self::Cheated => f.write_str("the server has signed a wrong answer, or a wrong hint"),
             Self::Honest => f.write_str("the answer is right"),
             Self::Invalid(reason) => write!(f, "this proves nothing: {reason}"),
         }
@@ -74,14 +77,16 @@ impl fmt::Display for Verdict {
 #[must_use]
 pub fn judge(engines: &Engines, proof: &Proof, root: &RootKey) -> Verdict {
     match recomputed(engines, proof, root) {
-        Ok(answer) if answer == proof.answer[..] => Verdict::Honest,
-        Ok(_) => Verdict::Cheated,
+        Ok(Recomputed { answer, hint }) => {
+            let same = proof.hint.as_ref().is_none_or(|shown| shown.part == hint);
+            if same && proof.answer == answer { Verdict::Honest } else { Verdict::Cheated }
+        }
         Err(reason) => Verdict::Invalid(reason),
     }
 }
 
-/// The right answer, if everything but the answer itself is signed by the server as it should be.
-fn recomputed(engines: &Engines, proof: &Proof, root: &RootKey) -> Result<Vec<u8>, Invalid> {
+/// The right answer and hint, if everything is signed by the server as it should be.
+fn recomputed(engines: &Engines, proof: &Proof, root: &RootKey) -> Result<Recomputed, Invalid> {
     let Announced { announcement, endorsement } = &proof.announced;
     root.check_encoded(announcement, endorsement).map_err(|_| Invalid::Announcement)?;
     let manifest_key = proof.announced.manifest_key_of(proof.manifest.claimed_round());
@@ -98,6 +103,9 @@ fn recomputed(engines: &Engines, proof: &Proof, root: &RootKey) -> Result<Vec<u8
     if !proof.has_buckets_of(&manifest, sizes.units.range(unit)) {
         return Err(Invalid::Buckets);
     }
+    if !proof.hint.as_ref().is_none_or(|hint| hint.is_of(&manifest, proof.unit, count)) {
+        return Err(Invalid::Hint);
+    }
     let keys = Sha256::digest(&proof.keys).into();
     let statement = Statement::new(manifest.round, manifest.digest(), keys, queries, answers);
     statement.verify(&manifest_key, &proof.receipt).map_err(|_| Invalid::Receipt)?;
@@ -108,6 +116,16 @@ fn recomputed(engines: &Engines, proof: &Proof, root: &RootKey) -> Result<Vec<u8
         return Err(Invalid::Answer);
     }
     engine.recompute(&spec, unit, &proof.boxes, &proof.keys, &proof.query).map_err(|_| Invalid::Engine)
+}
+
+impl ShownHint {
+    /// Whether it is what the server has published of the round, of which there are so many units.
+    fn is_of(&self, manifest: &Manifest, unit: u16, units: usize) -> bool {
+        let Self { digests, part } = self;
+        digests.len() == units
+            && hint_digest(digests) == manifest.hint_digest
+            && digests.get(usize::from(unit)) == Some(&unit_hint_digest(unit, part))
+    }
 }
 
 impl Proof {

@@ -54,9 +54,9 @@ pub trait Engine: Debug + Send + Sync {
     /// [`Error::Engine`] if the buckets are not those of the specification, or there is no memory.
     fn prepare(&self, spec: &RoundSpec, contents: Contents<'_>) -> Result<Box<dyn PreparedRound>, Error>;
 
-    /// The answer of one unit to a request, as anybody can compute it who has the unit's buckets, one behind the other, and
-    /// its part of the request: the same bytes as [`PreparedRound::answer`] gives, on any machine. Takes as long as to
-    /// prepare and answer one unit.
+    /// The answer of one unit to a request, and its part of the hint, as anybody can compute them who has the unit's buckets, one
+    /// behind the other, and its part of the request: the same bytes as [`PreparedRound::answer`] and [`PreparedRound::hint`] give, on any
+    /// machine. Takes as long as to prepare and answer one unit.
     ///
     /// # Errors
     /// [`Error::Engine`] if the buckets have another size than the specification says, or keys or request are malformed;
@@ -68,7 +68,24 @@ pub trait Engine: Debug + Send + Sync {
         contents: &[u8],
         public_keys: &[u8],
         request: &[u8],
-    ) -> Result<Vec<u8>, Error>;
+    ) -> Result<Recomputed, Error>;
+}
+
+/// What a server should have said of one unit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recomputed {
+    /// To the request.
+    pub answer: Vec<u8>,
+    /// To everybody: the unit's part, of no bytes with most engines.
+    pub hint: Vec<u8>,
+}
+
+impl Recomputed {
+    /// Of an engine without a hint.
+    #[must_use]
+    pub fn without_hint(answer: Vec<u8>) -> Self {
+        Self { answer, hint: Vec::new() }
+    }
 }
 
 /// The buckets of a round. Bucket `i` has content `i / copies`: some codes have several buckets of one content, which is

@@ -57,9 +57,12 @@ mod voce_hint;
 
 pub use client::{MultiClient, MultiQuery};
 pub use database::MultiDatabase;
-pub use engine::{Contents, Engine, EngineClient, Pending, PreparedRound, PublicKeys, Query, Request};
+pub use engine::{
+    Contents, Engine, EngineClient, Pending, PreparedRound, PublicKeys, Query, Recomputed, Request,
+};
 pub use error::Error;
 pub use per_bucket::PerBucket;
+pub use pir_core::voce::Preference;
 pub use reconstruct::reconstruct;
 pub use registry::{Engines, noop, sealpir, voce, voce_apart, voce_hint};
 pub use round::{Assurance, Form, Parts, Profile, RoundSpec, Sizes, Units};

@@ -10,7 +10,9 @@ use pir_core::{PagePool, Scheme};
 use rand_core::CryptoRng;
 use rayon::prelude::{IntoParallelIterator, ParallelIterator};
 
-use crate::engine::{Contents, Engine, EngineClient, Pending, PreparedRound, PublicKeys, Query, Request};
+use crate::engine::{
+    Contents, Engine, EngineClient, Pending, PreparedRound, PublicKeys, Query, Recomputed, Request,
+};
 use crate::round::{Assurance, Form, Parts, Profile, RoundSpec, Sizes, Units};
 use crate::{Error, MultiClient, MultiDatabase, MultiQuery, parameters};
 
@@ -106,14 +108,14 @@ impl<S: Scheme> Engine for PerBucket<S> {
         contents: &[u8],
         public_keys: &[u8],
         request: &[u8],
-    ) -> Result<Vec<u8>, Error> {
+    ) -> Result<Recomputed, Error> {
         let parameters = of_round::<S>(spec)?;
         if unit >= spec.form.buckets {
             return Err(Error::Bucket);
         }
         let keys = S::decode_public_keys(public_keys)?;
         let database = S::setup(&parameters, contents)?;
-        Ok(S::answer(&database, &keys, request)?)
+        Ok(Recomputed::without_hint(S::answer(&database, &keys, request)?))
     }
 }
 

@@ -6,14 +6,16 @@ use std::sync::Arc;
 
 use pir_core::bfv::security_bits;
 use pir_core::voce::select::{self, Asked, Secret, Unit};
-use pir_core::voce::{self, DEGREE, Ending, MODULUS_BITS, Pools, Shape};
+use pir_core::voce::{self, DEGREE, Ending, MODULUS_BITS, Pools, Preference, Shape};
 use rand_core::CryptoRng;
 use rayon::prelude::{IntoParallelIterator, ParallelIterator};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
 use crate::Error;
-use crate::engine::{Contents, Engine, EngineClient, Pending, PreparedRound, PublicKeys, Query, Request};
+use crate::engine::{
+    Contents, Engine, EngineClient, Pending, PreparedRound, PublicKeys, Query, Recomputed, Request,
+};
 use crate::round::{Assurance, Form, Parts, Profile, RoundSpec, Sizes, Units};
 use crate::uniform::indices;
 use crate::voce_hint::seeds;
@@ -26,6 +28,15 @@ use crate::voce_hint::seeds;
 pub struct Voce {
     /// What units of retired rounds leave, those of new rounds take.
     pools: Pools,
+    preference: Preference,
+}
+
+impl Voce {
+    /// Rounds are arranged by this preference. Clients take any.
+    #[must_use]
+    pub fn preferring(preference: Preference) -> Self {
+        Self { preference, ..Self::default() }
+    }
 }
 
 impl fmt::Debug for Voce {
@@ -57,7 +68,8 @@ impl Engine for Voce {
 
     fn profile(&self, form: Form) -> Result<Profile, Error> {
         let Form { buckets, elements, element_bytes } = form;
-        Ok(Profile(Shape::choose(Ending::Selected, buckets, elements, element_bytes)?.profile()))
+        let shape = Shape::choose(Ending::Selected, buckets, elements, element_bytes, self.preference)?;
+        Ok(Profile(shape.profile()))
     }
 
     fn sizes(&self, spec: &RoundSpec) -> Result<Sizes, Error> {
@@ -108,7 +120,7 @@ impl Engine for Voce {
         contents: &[u8],
         public_keys: &[u8],
         request: &[u8],
-    ) -> Result<Vec<u8>, Error> {
+    ) -> Result<Recomputed, Error> {
         let (shape, sizes) = of_round(spec)?;
         let buckets = sizes.units.range(unit);
         if buckets.is_empty() {
@@ -122,7 +134,8 @@ impl Engine for Voce {
         let request = select::Request::new(&shape, spec.form.buckets, &keys, request)?;
         let contents: Vec<&[u8]> = contents.chunks_exact(each).collect();
         // Who checks an answer now and then keeps no memory for the next time.
-        Ok(Unit::answer_once(&Pools::default(), &shape, &seeds(spec), unit, &contents, &request)?)
+        let answer = Unit::answer_once(&Pools::default(), &shape, &seeds(spec), unit, &contents, &request)?;
+        Ok(Recomputed::without_hint(answer))
     }
 }
 

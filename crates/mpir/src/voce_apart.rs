@@ -8,12 +8,15 @@
 use core::fmt;
 use std::collections::BTreeSet;
 
+use pir_core::voce::Preference;
 use rand_core::CryptoRng;
 use rayon::prelude::{IntoParallelIterator, ParallelIterator};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-use crate::engine::{Contents, Engine, EngineClient, Pending, PreparedRound, PublicKeys, Query, Request};
+use crate::engine::{
+    Contents, Engine, EngineClient, Pending, PreparedRound, PublicKeys, Query, Recomputed, Request,
+};
 use crate::round::{Assurance, Form, Parts, Profile, RoundSpec, Sizes, Units};
 use crate::{Error, VoceHint};
 
@@ -21,6 +24,14 @@ use crate::{Error, VoceHint};
 #[derive(Default)]
 pub struct VoceApart {
     each: VoceHint,
+}
+
+impl VoceApart {
+    /// Rounds are arranged by this preference. Clients take any.
+    #[must_use]
+    pub fn preferring(preference: Preference) -> Self {
+        Self { each: VoceHint::preferring(preference) }
+    }
 }
 
 impl fmt::Debug for VoceApart {
@@ -109,7 +120,7 @@ impl Engine for VoceApart {
         contents: &[u8],
         public_keys: &[u8],
         request: &[u8],
-    ) -> Result<Vec<u8>, Error> {
+    ) -> Result<Recomputed, Error> {
         if unit >= spec.form.buckets {
             return Err(Error::Bucket);
         }

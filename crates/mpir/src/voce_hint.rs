@@ -5,14 +5,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use pir_core::bfv::security_bits;
-use pir_core::voce::{self, Asked, DEGREE, Ending, MODULUS_BITS, Pools, Seeds, Shape, Unit};
+use pir_core::voce::{self, Asked, DEGREE, Ending, MODULUS_BITS, Pools, Preference, Seeds, Shape, Unit};
 use rand_core::CryptoRng;
 use rayon::prelude::{IntoParallelIterator, ParallelIterator};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
 use crate::Error;
-use crate::engine::{Contents, Engine, EngineClient, Pending, PreparedRound, PublicKeys, Query, Request};
+use crate::engine::{
+    Contents, Engine, EngineClient, Pending, PreparedRound, PublicKeys, Query, Recomputed, Request,
+};
 use crate::round::{Assurance, Form, Parts, Profile, RoundSpec, Sizes, Units};
 use crate::uniform::indices;
 
@@ -24,6 +26,15 @@ use crate::uniform::indices;
 pub struct VoceHint {
     /// What units of retired rounds leave, those of new rounds take.
     pools: Pools,
+    preference: Preference,
+}
+
+impl VoceHint {
+    /// Rounds are arranged by this preference. Clients take any.
+    #[must_use]
+    pub fn preferring(preference: Preference) -> Self {
+        Self { preference, ..Self::default() }
+    }
 }
 
 impl fmt::Debug for VoceHint {
@@ -62,7 +73,8 @@ impl Engine for VoceHint {
 
     fn profile(&self, form: Form) -> Result<Profile, Error> {
         let Form { buckets, elements, element_bytes } = form;
-        Ok(Profile(Shape::choose(Ending::Hint, buckets, elements, element_bytes)?.profile()))
+        let shape = Shape::choose(Ending::Hint, buckets, elements, element_bytes, self.preference)?;
+        Ok(Profile(shape.profile()))
     }
 
     fn sizes(&self, spec: &RoundSpec) -> Result<Sizes, Error> {
@@ -114,7 +126,7 @@ impl Engine for VoceHint {
         contents: &[u8],
         public_keys: &[u8],
         request: &[u8],
-    ) -> Result<Vec<u8>, Error> {
+    ) -> Result<Recomputed, Error> {
         let (shape, sizes) = of_round(spec)?;
         let buckets = sizes.units.range(unit);
         if buckets.is_empty() {
@@ -128,7 +140,9 @@ impl Engine for VoceHint {
         let request = voce::Request::new(&shape, spec.form.buckets, request)?;
         let contents: Vec<&[u8]> = contents.chunks_exact(each).collect();
         // Who checks an answer now and then keeps no memory for the next time.
-        Ok(Unit::answer_once(&Pools::default(), &shape, &seeds(spec), unit, &contents, &request)?)
+        let (answer, hint) =
+            Unit::answer_once(&Pools::default(), &shape, &seeds(spec), unit, &contents, &request)?;
+        Ok(Recomputed { answer, hint })
     }
 }
 

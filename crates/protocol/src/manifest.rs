@@ -361,16 +361,23 @@ pub fn buckets_digest(buckets: &[[u8; 32]]) -> [u8; 32] {
     Sha256::new_with_prefix(BUCKETS_DOMAIN).chain_update(buckets.as_flattened()).finalize().into()
 }
 
-/// Digest of a hint, of which there is one part for each unit of the engine: SHA-256 over a domain and, for each unit from 0
-/// on, SHA-256 over another domain, its number as `u16`, and its part. Who has all these can check any one part.
+/// Digest of a unit's part of a hint: SHA-256 over a domain, the unit's number as `u16`, and the part.
 #[must_use]
-pub fn hint_digest<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> [u8; 32] {
-    let mut digest = Sha256::new_with_prefix(HINT_DOMAIN);
-    for (unit, part) in (0_u16..).zip(parts) {
-        let hash = Sha256::new_with_prefix(UNIT_HINT_DOMAIN).chain_update(unit.to_le_bytes());
-        digest.update(hash.chain_update(part).finalize());
-    }
-    digest.finalize().into()
+pub fn unit_hint_digest(unit: u16, part: &[u8]) -> [u8; 32] {
+    let hash = Sha256::new_with_prefix(UNIT_HINT_DOMAIN).chain_update(unit.to_le_bytes());
+    hash.chain_update(part).finalize().into()
+}
+
+/// Digest of a hint: SHA-256 over a domain and the [`unit_hint_digest`] of each unit's part, ascending. Who has these can check any
+/// one part.
+#[must_use]
+pub fn hint_digest(units: &[[u8; 32]]) -> [u8; 32] {
+    Sha256::new_with_prefix(HINT_DOMAIN).chain_update(units.as_flattened()).finalize().into()
+}
+
+/// The [`unit_hint_digest`] of each part of a hint.
+pub fn unit_hint_digests<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Vec<[u8; 32]> {
+    (0..).zip(parts).map(|(unit, part)| unit_hint_digest(unit, part)).collect()
 }
 
 fn prefix(digest: &[u8; 32]) -> [u8; HEAD_PREFIX_BYTES] {

@@ -82,7 +82,7 @@ pub(crate) fn security_bits(engine: &dyn Engine) -> u32 {
 mod tests {
     use mpir::{
         Assurance, Contents, Engine, EngineClient, Error, Form, Parts, PreparedRound, Profile, PublicKeys,
-        RoundSpec, Sizes, Units, noop, sealpir,
+        Recomputed, RoundSpec, Sizes, Units, noop, sealpir,
     };
     use sotto_protocol::deposit::BOX_BYTES;
     use sotto_protocol::manifest::MAPPING_BLOOM;
@@ -181,7 +181,14 @@ mod tests {
             Err(Error::Bucket)
         }
 
-        fn recompute(&self, _: &RoundSpec, _: usize, _: &[u8], _: &[u8], _: &[u8]) -> Result<Vec<u8>, Error> {
+        fn recompute(
+            &self,
+            _: &RoundSpec,
+            _: usize,
+            _: &[u8],
+            _: &[u8],
+            _: &[u8],
+        ) -> Result<Recomputed, Error> {
             Err(Error::Bucket)
         }
     }

@@ -3,7 +3,7 @@
 use core::fmt;
 use std::sync::Arc;
 
-use mpir::Engine;
+use mpir::{Engine, Voce, VoceApart, VoceHint};
 use serde::{Deserialize, Serialize};
 
 /// An engine of private retrieval, as operators name it.
@@ -22,14 +22,50 @@ pub enum EngineName {
 }
 
 impl EngineName {
-    /// The engine.
+    /// The engine, which arranges its rounds by a preference; SealPIR knows none.
     #[must_use]
-    pub fn engine(self) -> Arc<dyn Engine> {
+    pub fn engine(self, preference: Preference) -> Arc<dyn Engine> {
+        let preference = preference.into();
         match self {
             Self::Sealpir => mpir::sealpir(),
-            Self::Voce => mpir::voce(),
-            Self::VoceHint => mpir::voce_hint(),
-            Self::VoceApart => mpir::voce_apart(),
+            Self::Voce => Arc::new(Voce::preferring(preference)),
+            Self::VoceHint => Arc::new(VoceHint::preferring(preference)),
+            Self::VoceApart => Arc::new(VoceApart::preferring(preference)),
+        }
+    }
+}
+
+/// What Voce's rounds are arranged for: the more columns a database has, the more there is to pack, and the shorter are queries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Preference {
+    /// The least work for the server, with longer queries.
+    Time,
+    /// Both, as docs/VOCE.md says.
+    #[default]
+    Balanced,
+    /// The fewest bytes for clients, with more work and memory for the server.
+    Bytes,
+}
+
+impl Preference {
+    /// As it is written on command lines and in settings.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Time => "time",
+            Self::Balanced => "balanced",
+            Self::Bytes => "bytes",
+        }
+    }
+}
+
+impl From<Preference> for mpir::Preference {
+    fn from(preference: Preference) -> Self {
+        match preference {
+            Preference::Time => Self::Time,
+            Preference::Balanced => Self::Balanced,
+            Preference::Bytes => Self::Bytes,
         }
     }
 }
@@ -49,7 +85,7 @@ impl fmt::Display for EngineName {
 mod tests {
     use clap::ValueEnum;
 
-    use super::EngineName;
+    use super::{EngineName, Preference};
 
     #[test]
     fn every_engine_has_one_name_on_command_lines_and_in_files_and_clients_know_what_it_announces() {
@@ -57,7 +93,7 @@ mod tests {
             let name = engine.to_string();
             assert_eq!(EngineName::from_str(&name, false), Ok(*engine));
             assert_eq!(serde_json::to_string(engine).unwrap(), format!("{name:?}"));
-            assert!(mpir::Engines::default().get(engine.engine().name()).is_some());
+            assert!(mpir::Engines::default().get(engine.engine(Preference::default()).name()).is_some());
         }
     }
 }

@@ -63,7 +63,7 @@ pub use certificate::CertificateError;
 pub use config::{Addressing, Config, ConfigError, Limits, Registration};
 pub use control::SocketError;
 pub use data::{DataError, check_log, issue_token, read_log};
-pub use engine_name::EngineName;
+pub use engine_name::{EngineName, Preference};
 pub use events::ServerEvent;
 pub use host::unix_now;
 pub use identity::CertificateFiles;

@@ -10,7 +10,7 @@ use pbc::{BatchCode as _, BucketIndex, Encoding, PartitionedCode};
 use rayon::prelude::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
 use sotto_protocol::deposit::{BOX_BYTES, arrange};
 use sotto_protocol::manifest::{
-    Manifest, bucket_digest, buckets_digest, deposits_digest, hint_digest, mapping_kind,
+    Manifest, bucket_digest, buckets_digest, deposits_digest, hint_digest, mapping_kind, unit_hint_digests,
 };
 use sotto_protocol::{BloomMapping, Deposit, Label, MANIFEST_VERSION, ServerParameters, Table};
 use sotto_wire::{RootKey, limits};
@@ -151,7 +151,7 @@ impl RoundDatabase {
         let (database, mapping) = rayon::join(setup, mapping);
         let ((database, digests), mapping) = (database?, mapping?);
         let hint = Bytes::copy_from_slice(database.hint());
-        manifest.hint_digest = hint_digest(database.sizes().hints(&hint)?);
+        manifest.hint_digest = hint_digest(&unit_hint_digests(database.sizes().hints(&hint)?));
         manifest.buckets_digest = buckets_digest(&digests);
         manifest.mapping_digest = mapping.as_deref().map_or([0; 32], BloomMapping::digest);
         let mapping = mapping.unwrap_or_default();

@@ -10,7 +10,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use sotto::ConnectionSettings;
 use sotto_protocol::Round;
-use sottod::{Config, Running, ServerEvent};
+use sottod::{Config, Preference, Running, ServerEvent};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -67,7 +67,7 @@ impl Demonstration {
         let started = Instant::now();
         let mut config = Config::closed_loop("127.0.0.1:0".parse()?);
         config.retrieve = self.options.retrieve;
-        let engine = self.options.engine.engine();
+        let engine = self.options.engine.engine(Preference::default());
         let server = sottod::start(Arc::clone(&engine), config).context("the server cannot start")?;
         let mut events = server.events();
         let settings = ConnectionSettings::new(server.address().clone());

@@ -12,6 +12,7 @@ use pir_baselines::{FastPir, OnionPir, PaperSealPir, Psir, Spiral, Xpir};
 use pir_baselines::{fastpir, onionpir, paper, spiral, xpir};
 use pir_core::{Scheme, SealPir, voce};
 use serde::{Deserialize, Serialize};
+use sottod::Preference;
 
 /// An engine on the command line and in measurements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -80,12 +81,18 @@ pub(crate) enum EngineName {
 }
 
 impl EngineName {
+    /// The engine, by the preference that a server has if nothing else is said.
     pub(crate) fn engine(self) -> Arc<dyn Engine> {
+        self.preferring(Preference::default())
+    }
+
+    /// The engine, whose rounds are arranged by a preference; only Voce's know any.
+    pub(crate) fn preferring(self, preference: Preference) -> Arc<dyn Engine> {
         match self {
+            Self::Voce => sottod::EngineName::Voce.engine(preference),
+            Self::VoceHint => sottod::EngineName::VoceHint.engine(preference),
+            Self::VoceApart => sottod::EngineName::VoceApart.engine(preference),
             Self::Sealpir => Arc::new(PerBucket::<SealPir>::new()),
-            Self::Voce => mpir::voce(),
-            Self::VoceHint => mpir::voce_hint(),
-            Self::VoceApart => mpir::voce_apart(),
             Self::Xpir2 => Arc::new(PerBucket::<Xpir<2>>::new()),
             Self::Xpir3 => Arc::new(PerBucket::<Xpir<3>>::new()),
             Self::PaperT20 => Arc::new(PerBucket::<PaperSealPir<20>>::new()),
@@ -154,12 +161,14 @@ impl EngineName {
         if matches!(self, Self::PaperT20 | Self::PaperT23 | Self::Paillierpsir) { 1 } else { 16 }
     }
 
+    /// How a server arranges a round by a preference.
+    pub(crate) fn profile(self, form: Form, preference: Preference) -> Result<Profile, Error> {
+        self.insecure_profile().map_or_else(|| self.preferring(preference).profile(form), Ok)
+    }
+
     /// A round to measure. Unless another arrangement is given, it is the one that a server would choose.
     pub(crate) fn round(self, form: Form, profile: Option<Profile>) -> Result<RoundSpec, Error> {
-        let profile = match profile.or(self.insecure_profile()) {
-            Some(profile) => profile,
-            None => self.engine().profile(form)?,
-        };
+        let profile = profile.map_or_else(|| self.profile(form, Preference::default()), Ok)?;
         Ok(RoundSpec { seed: [0; 32], whitening: [0; 32], round: 0, form, profile })
     }
 

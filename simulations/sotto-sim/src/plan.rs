@@ -9,7 +9,7 @@ mod validate;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
-use sottod::Addressing;
+use sottod::{Addressing, Preference};
 
 use crate::cpu::cores;
 use crate::engine::EngineName;
@@ -90,15 +90,16 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let engine = arguments.engine.unwrap_or_default();
         crate::model::RoundSize::new(users, arguments.retrieve, arguments.addressing, engine)?;
     }
+    let calibration = constants(arguments)?;
     let need_by = |users, constants: &Calibration| {
         Need::of(users, (arguments.retrieve, arguments.addressing), &arguments.assumptions, constants)
     };
-    let calibration = constants(arguments)?;
     if arguments.validate {
         // Constants from a file stay as they are.
         let again =
             || if arguments.constants.is_some() { Ok(calibration.clone()) } else { measured(arguments) };
-        return validate::run(&arguments.validation, &calibration, &again, &need_by, arguments.json);
+        let prefer = arguments.assumptions.prefer;
+        return validate::run(&arguments.validation, &calibration, &again, prefer, &need_by, arguments.json);
     }
     let need = |users| need_by(users, &calibration);
     let (users, bound) = match (arguments.users, arguments.cores, arguments.memory) {
@@ -119,10 +120,22 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 /// From the file or from the machine.
 fn constants(arguments: &Arguments) -> anyhow::Result<Calibration> {
+    // Before a measurement that takes minutes.
+    let arranges = |engine: EngineName| {
+        ensure!(
+            engine.packs() || arguments.assumptions.prefer == Preference::Balanced,
+            "--prefer is for voce, voce-hint and voce-apart: other engines have one arrangement"
+        );
+        Ok(())
+    };
     let calibration = match &arguments.constants {
         Some(path) => read(path)?,
-        None => measured(arguments)?,
+        None => {
+            arranges(arguments.engine.unwrap_or_default())?;
+            measured(arguments)?
+        }
     };
+    arranges(calibration.engine)?;
     let other = arguments.engine.is_some_and(|engine| engine != calibration.engine);
     ensure!(!other, "the constants are those of another engine");
     if let Some(path) = &arguments.save {

@@ -12,7 +12,8 @@ use sotto_wire::{Malformed, limits};
 pub const PROOF_MAX: usize = limits::UNIT_MAX + 32 * 1024 * 1024;
 
 const MAGIC: &[u8; 11] = b"sotto proof";
-const VERSION: u8 = 3;
+/// Without a hint, and with one.
+const VERSIONS: [u8; 2] = [3, 4];
 
 /// Digests of every bucket, and of every unit, ascending.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +26,15 @@ pub struct Digests {
     pub answers: Vec<[u8; 32]>,
 }
 
+/// A unit's part of the hint that the server has published of the round, and by what it is known to be that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShownHint {
+    /// Of the parts of every unit, ascending, [`sotto_protocol::manifest::unit_hint_digest`].
+    pub digests: Vec<[u8; 32]>,
+    /// The unit's.
+    pub part: Bytes,
+}
+
 /// One unit's answer, and everything by which anybody can tell whether it is right. Nothing in it is checked before
 /// [`super::judge`].
 ///
@@ -32,7 +42,7 @@ pub struct Digests {
 ///
 /// | bytes | field |
 /// |---|---|
-/// | 12 | `"sotto proof"`, version 3 |
+/// | 12 | `"sotto proof"`, version 3, or 4 with a hint |
 /// | 205, 64 | announcement, and the root key's signature |
 /// | 268, 64 | manifest, and its signature |
 /// | 64 | receipt |
@@ -42,6 +52,8 @@ pub struct Digests {
 /// | 4 + | length of the query, at most 64 MiB, and it |
 /// | 4 + | length of the answer, at most 256 MiB, and it |
 /// | 4 + | length of the unit's buckets, at most 256 MiB, and their boxes |
+/// | 32 u | in version 4: digests of all parts of the hint |
+/// | 4 + | in version 4: length of the unit's part, at most 64 MiB, and it |
 #[derive(Clone, PartialEq, Eq)]
 pub struct Proof {
     /// What the server said of itself.
@@ -62,20 +74,22 @@ pub struct Proof {
     pub answer: Bytes,
     /// The boxes of the unit's buckets, those that pad them with them.
     pub boxes: Bytes,
+    /// If the engine has one, and this is to be looked at, too.
+    pub hint: Option<ShownHint>,
 }
 
 impl Proof {
     /// The layout above.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let Self { announced, manifest, receipt, unit, digests, keys, query, answer, boxes } = self;
+        let Self { announced, manifest, receipt, unit, digests, keys, query, answer, boxes, hint } = self;
         // What is longer is refused when it is read.
         let length = |bytes: &Bytes| u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes();
         let lengths = [length(keys), length(query), length(answer), length(boxes)];
         let units = u16::try_from(digests.queries.len()).unwrap_or(u16::MAX);
-        [
+        let mut encoded = [
             MAGIC.as_slice(),
-            &[VERSION],
+            &[VERSIONS[usize::from(hint.is_some())]],
             &announced.announcement,
             &announced.endorsement,
             &manifest.bytes,
@@ -95,7 +109,11 @@ impl Proof {
             &lengths[3],
             boxes,
         ]
-        .concat()
+        .concat();
+        if let Some(ShownHint { digests, part }) = hint {
+            encoded.extend([digests.as_flattened(), &length(part), part].concat());
+        }
+        encoded
     }
 
     /// Reads what [`Proof::encode`] wrote. What is kept is no larger than what is read.
@@ -107,7 +125,8 @@ impl Proof {
         if fields.array::<11>()? != *MAGIC {
             return Err(Malformed("proof: the file is none"));
         }
-        if fields.array::<1>()? != [VERSION] {
+        let [version] = fields.array()?;
+        if !VERSIONS.contains(&version) {
             return Err(Malformed("proof: it is of another version"));
         }
         let announcement = fields.array::<ANNOUNCEMENT_BYTES>()?;
@@ -116,7 +135,7 @@ impl Proof {
         let manifest = Manifest::decode(&encoded).map_err(|_| Malformed("proof: manifest"))?;
         let receipt = fields.array::<RECEIPT_BYTES>()?;
         let unit = u16::from_le_bytes(fields.array()?);
-        let units = u16::from_le_bytes(fields.array()?).into();
+        let units = usize::from(u16::from_le_bytes(fields.array()?));
         let digests = Digests {
             buckets: fields.digests(manifest.buckets.into())?,
             queries: fields.digests(units)?,
@@ -126,11 +145,17 @@ impl Proof {
         let query = fields.counted(limits::QUERY_MAX)?;
         let answer = fields.counted(limits::ANSWER_MAX)?;
         let boxes = fields.counted(limits::UNIT_MAX)?;
+        let hint = match version == VERSIONS[1] {
+            true => {
+                Some(ShownHint { digests: fields.digests(units)?, part: fields.counted(limits::HINT_MAX)? })
+            }
+            false => None,
+        };
         if !fields.0.is_empty() {
             return Err(Malformed("proof: there is more behind it"));
         }
         let manifest = SignedManifest { bytes: encoded, signature, segment: None };
-        Ok(Self { announced, manifest, receipt, unit, digests, keys, query, answer, boxes })
+        Ok(Self { announced, manifest, receipt, unit, digests, keys, query, answer, boxes, hint })
     }
 }
 

@@ -112,7 +112,7 @@ fn audited(round: u64, unit: u16, finding: &Finding) -> Audited {
         Finding::Cheated(Ok(proof)) => (
             Found::Cheated,
             format!(
-                "THE SERVER CHEATS: {answer} is wrong, and signed by it; whoever knows its address can check that with \
+                "THE SERVER CHEATS: {answer}, or its hint, is wrong, and signed by it; whoever knows its address can check that with \
                  'sotto verify-proof {proof}'"
             ),
             Some(proof.clone()),
@@ -120,7 +120,7 @@ fn audited(round: u64, unit: u16, finding: &Finding) -> Audited {
         Finding::Cheated(Err(reason)) => (
             Found::Cheated,
             format!(
-                "THE SERVER CHEATS: {answer} is wrong, and signed by it; the proof is not kept: {reason}"
+                "THE SERVER CHEATS: {answer}, or its hint, is wrong, and signed by it; the proof is not kept: {reason}"
             ),
             None,
         ),

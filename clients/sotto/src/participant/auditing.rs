@@ -10,14 +10,16 @@ use bytes::Bytes;
 use mpir::{Engines, Parts, Sizes};
 use sotto_protocol::audit::{Receipt, Statement, answer_digest, query_digest};
 use sotto_protocol::deposit::BOX_BYTES;
+use sotto_protocol::manifest::unit_hint_digests;
 use sotto_protocol::{Manifest, Round, SignedManifest};
 use sotto_session::Session;
 use sotto_wire::{Failure, RootKey, limits};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::keys::PublicKeys;
 use super::sessions::{Patience, Sessions};
-use crate::audit::{Announced, Digests, Proof, Verdict, judge};
+use crate::audit::{Announced, Digests, Proof, ShownHint, Verdict, judge};
 use crate::host::{Host, Work, run};
 
 /// How often the server lets the call be repeated.
@@ -34,6 +36,8 @@ pub(super) struct Auditing {
     /// None if no key signs the round.
     pub(super) manifest_key: Option<[u8; 32]>,
     pub(super) unit: Option<u16>,
+    /// The hint, as soon as it has come and is the announced one: maybe after the answer.
+    pub(super) published: Option<oneshot::Receiver<Bytes>>,
 }
 
 /// What came for a multi-query.
@@ -76,6 +80,7 @@ impl Auditing {
 /// Everything but the buckets; without a receipt nothing can be shown to others.
 pub(super) struct Evidence {
     pub(super) auditing: Auditing,
+    pub(super) sizes: Sizes,
     pub(super) digests: Digests,
     pub(super) receipt: Option<Receipt>,
     pub(super) keys: PublicKeys,
@@ -125,7 +130,7 @@ pub(super) async fn download(
     sessions.call(patience, keys, call).await
 }
 
-/// Answers the query again.
+/// Answers the query again, and computes the hint again if it came.
 pub(super) async fn judge_evidence(
     host: &Arc<dyn Host>,
     engines: Engines,
@@ -137,15 +142,23 @@ pub(super) async fn judge_evidence(
         Ok(bytes) => bytes,
         Err(failure) => return Audit::Unavailable(failure),
     };
-    let Evidence { auditing, mut digests, receipt, keys, unit, query, answer } = evidence;
+    let Evidence { mut auditing, sizes, mut digests, receipt, keys, unit, query, answer } = evidence;
     let Some(receipt) = receipt else { return Audit::NoReceipt };
+    let hint = match auditing.published.take() {
+        Some(published) if sizes.hint.bytes() > 0 => published.await.ok(),
+        _ => None,
+    };
     let work = move || {
         let list = boxes.split_to(boxes.len().min(32 * usize::from(auditing.announced.buckets)));
         digests.buckets = list.as_chunks::<32>().0.to_vec();
         let manifest = auditing.signed.with_segment(None);
         let keys = keys.encoded;
         let announced = auditing.server;
-        let proof = Proof { announced, manifest, receipt, unit, digests, keys, query, answer, boxes };
+        let hint = hint.and_then(|hint| {
+            let digests = unit_hint_digests(sizes.hints(&hint).ok()?);
+            Some(ShownHint { digests, part: part(&sizes.hint, &hint, unit) })
+        });
+        let proof = Proof { announced, manifest, receipt, unit, digests, keys, query, answer, boxes, hint };
         let verdict = judge(&engines, &proof, &root);
         Audit::Judged(Box::new(proof), verdict)
     };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use mpir::{Engine, Pending, Request, RoundSpec, Sizes};
 use sotto_protocol::client::{Client, Retrieval};
-use sotto_protocol::manifest::{hint_digest, mapping_bytes};
+use sotto_protocol::manifest::{hint_digest, mapping_bytes, unit_hint_digests};
 use sotto_protocol::mapping::Targets;
 use sotto_protocol::{Manifest, Round, ServerParameters};
 use sotto_session::{Answers, Session, round_spec};
@@ -100,10 +100,20 @@ impl Shape {
 
 impl Job {
     /// Makes all calls of the retrieval. Whatever fails or is late, the next call leaves at its time.
-    pub(super) async fn run(self) -> Retrieved {
+    pub(super) async fn run(mut self) -> Retrieved {
         let (host, shape) = (Arc::clone(&self.host), Arc::clone(&self.shape));
         sleep_until(self.begin_at).await;
         let hint = hint(self.sessions.clone(), self.keys.public.clone(), Arc::clone(&self.shape));
+        let (shown, published) = oneshot::channel();
+        self.auditing.published = Some(published);
+        let hint = async {
+            let hint = hint.await;
+            if let Ok(hint) = &hint {
+                // Nobody waits for it unless an answer is checked.
+                let _ = shown.send(hint.clone());
+            }
+            hint
+        };
         let (hint, asked) = tokio::join!(hint, self.ask());
         let Asked { retrieval, answer, mut report, mut troubles } = asked;
         let nothing = vec![None; shape.buckets()];
@@ -376,7 +386,10 @@ async fn hint(sessions: Sessions, keys: PublicKeys, shape: Arc<Shape>) -> Result
     let patience = Patience { until: Instant::now() + LONGEST, attempts: ATTEMPTS };
     let call = |session: Session| async move { session.hint(round, bytes).await };
     let hint = sessions.call(patience, &keys, call).await.map_err(Trouble::Hint)?;
-    let announced = shape.sizes.hints(&hint).is_ok_and(|parts| hint_digest(parts) == shape.hint_digest);
+    let announced = shape
+        .sizes
+        .hints(&hint)
+        .is_ok_and(|parts| hint_digest(&unit_hint_digests(parts)) == shape.hint_digest);
     if announced { Ok(hint) } else { Err(Trouble::HintForged) }
 }
 
@@ -447,7 +460,7 @@ async fn receive(
             let answer = part(&sizes.answer, &answer, unit);
             let query = part(&sizes.request, &request, unit);
             // Whoever waits for it may have left.
-            let _ = evidence.send(Evidence { auditing, digests, receipt, keys, unit, query, answer });
+            let _ = evidence.send(Evidence { auditing, sizes, digests, receipt, keys, unit, query, answer });
         }
         holds
     };

@@ -1,7 +1,7 @@
 //! Checking answers: a server that gives wrong ones is convicted, and whether there are checks says nothing about people.
 
 use bytes::Bytes;
-use mpir::{Engines, noop};
+use mpir::{Engines, noop, voce_hint};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 use sotto::audit::{Proof, Verdict, judge};
@@ -10,7 +10,7 @@ use sotto_protocol::RoundMode;
 use sotto_protocol::audit::AUDITED_WHEN_ASKED;
 use sotto_wire::RootKey;
 
-use crate::lies::Call;
+use crate::lies::{Call, Forgery, Lie};
 use crate::world::{FIRST, Person, ROUND_MS, World, parameters, quick};
 
 /// What the checks of one stay have found.
@@ -64,6 +64,40 @@ async fn a_server_that_spoils_one_answer_in_a_hundred_is_convicted() {
     assert_eq!((of.0, proof.unit), (last.0, last.1));
     assert_eq!(judge(&Engines::default(), &proof, &RootKey(world.server.root())), Verdict::Cheated);
     assert!(matches!(judge(&Engines::default(), &proof, &RootKey([2; 32])), Verdict::Invalid(_)));
+}
+
+/// Of what everybody reads answers with, a bit is wrong, and the manifest has its digest: answers are right, and nobody can read them.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_publishes_a_wrong_hint_is_convicted() {
+    let mut world = World::new(9, parameters(&*voce_hint(), RoundMode::Deadline), 2);
+    let mut alice = {
+        let client = world.client("alice", 4);
+        world.start(client, quick).await
+    };
+    const WRONG: u64 = 40;
+    world.server.plan(Lie::Forge(Forgery::WrongHint), &(WRONG..1000), None);
+    alice.handle.audit(1000).unwrap();
+    let (mut found, mut round) = (Vec::new(), 0);
+    while !found.iter().any(|(_, _, finding)| matches!(finding, Finding::Cheated(_))) {
+        round += 8;
+        world.until(round * u64::from(ROUND_MS)).await;
+        found.extend(findings(&mut alice));
+        assert!(round < 200, "{found:?}");
+    }
+    let first = found.iter().position(|(_, _, finding)| *finding != Finding::Honest).unwrap();
+    assert!(first > 0, "honest rounds come before: {found:?}");
+    assert!(
+        found[first].0 >= FIRST.0 + WRONG && matches!(found[first].2, Finding::Cheated(Ok(_))),
+        "{found:?}"
+    );
+
+    let (_, proof) = alice.disk.proofs().swap_remove(0);
+    let mut proof = Proof::decode(&Bytes::from(proof)).unwrap();
+    let root = RootKey(world.server.root());
+    assert_eq!(judge(&Engines::default(), &proof, &root), Verdict::Cheated);
+    // It is the hint that is wrong, and not the answer.
+    proof.hint = None;
+    assert_eq!(judge(&Engines::default(), &proof, &root), Verdict::Honest);
 }
 
 /// Who checks is drawn by a coin of the account's: the server sees it when it is over.

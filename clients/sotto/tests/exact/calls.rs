@@ -315,8 +315,10 @@ impl Sotto for Calls {
         let asked = Bytes::copy_from_slice(&unit.to_le_bytes());
         let account = self.0.meet(self.1, Call::Unit, &session, round, asked, [0; 32]).await?;
         let ready = self.0.ready(&account, round)?;
-        let boxes = ready.contents.get(unit as usize).ok_or_else(|| Status::from(Refused::Malformed))?;
-        let bytes = [ready.digests.as_flattened(), boxes].concat();
+        let buckets = ready.sizes.as_ref().map(|sizes| sizes.units.range(unit as usize)).unwrap_or_default();
+        let boxes = ready.contents.get(buckets).filter(|boxes| !boxes.is_empty());
+        let boxes = boxes.ok_or_else(|| Status::from(Refused::Malformed))?.concat();
+        let bytes = [ready.digests.as_flattened(), &boxes].concat();
         Ok(chunks(bytes.into(), |data| proto::UnitChunk { data }))
     }
 

@@ -12,6 +12,7 @@ use sotto_protocol::deposit::{BOX_BYTES, LABEL_BYTES, arrange};
 use sotto_protocol::manifest::seed::SegmentEnd;
 use sotto_protocol::manifest::{
     Manifest, SignedManifest, bucket_digest, buckets_digest, deposits_digest, hint_digest, mapping_bytes,
+    unit_hint_digests,
 };
 use sotto_protocol::mapping::MAPPING_HEADER_BYTES;
 use sotto_protocol::table::KNOCK_BYTES;
@@ -224,7 +225,12 @@ impl Ready {
                 Some(database) => Bytes::copy_from_slice(database.hint()),
                 None => vec![0x5a; sizes.hint.bytes()].into(),
             };
-            manifest.hint_digest = hint_digest(sizes.hints(&hint).unwrap());
+            if forgery == Some(Forgery::WrongHint) {
+                let mut wrong = hint.to_vec();
+                (0..sizes.units.count()).for_each(|unit| wrong[sizes.hint.range(unit)][7] ^= 1);
+                hint = wrong.into();
+            }
+            manifest.hint_digest = hint_digest(&unit_hint_digests(sizes.hints(&hint).unwrap()));
         }
         match forgery {
             Some(Forgery::Profile) => manifest.profile = [0xff; 16],

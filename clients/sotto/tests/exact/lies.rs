@@ -57,6 +57,8 @@ pub(crate) enum Forgery {
     Profile,
     /// The hint is not what is announced.
     Hint,
+    /// The hint is announced, and not what the buckets have.
+    WrongHint,
     /// The digest of the manifest before is another one.
     Chain,
 }

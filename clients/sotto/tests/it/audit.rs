@@ -6,9 +6,9 @@ mod kernels;
 mod scene;
 
 use bytes::Bytes;
-use mpir::Engines;
+use mpir::{Engines, voce_apart, voce_hint};
 use scene::{BUCKETS, Scene};
-use sotto::audit::{Proof, Verdict};
+use sotto::audit::{Invalid, Proof, ShownHint, Verdict};
 use sotto_wire::RootKey;
 
 /// What a stranger finds.
@@ -42,6 +42,56 @@ fn a_wrong_answer_convicts_and_only_of_the_bucket_that_was_wrong() {
     assert_eq!(judge(&elsewhere, &scene.root()), Verdict::Honest);
     // Another server's address.
     assert!(matches!(judge(&wrong, &RootKey([2; 32])), Verdict::Invalid(_)));
+}
+
+/// One hint for all buckets, and one for each.
+#[test]
+fn a_wrong_hint_convicts_of_its_unit_and_an_honest_one_nobody() {
+    for engine in [voce_hint(), voce_apart()] {
+        let name = engine.name();
+        let mut scene = Scene::with(engine, 1, SIZE);
+        let root = scene.root();
+        let honest = scene.asked(0, |_| {});
+        assert_eq!(judge(&honest, &root), Verdict::Honest, "{name}");
+        let again = Proof::decode(&honest.encode().into()).unwrap();
+        assert!(again == honest);
+        let left_out = Proof { hint: None, ..honest.clone() };
+        assert!(Proof::decode(&left_out.encode().into()).unwrap() == left_out);
+        assert_eq!(judge(&left_out, &root), Verdict::Honest);
+        // Whatever else is said to be the hint is not what the server has signed.
+        type Change = fn(&mut ShownHint);
+        let changes: [Change; 5] = [
+            |shown| shown.part = [&shown.part[1..], &[0]].concat().into(),
+            |shown| shown.part = shown.part.slice(1..),
+            |shown| shown.digests[0][0] ^= 1,
+            |shown| shown.digests.push([0; 32]),
+            |shown| shown.digests.clear(),
+        ];
+        for (number, change) in changes.into_iter().enumerate() {
+            let mut bent = honest.clone();
+            change(bent.hint.as_mut().unwrap());
+            assert_eq!(judge(&bent, &root), Verdict::Invalid(Invalid::Hint), "{name} {number}");
+        }
+        let encoded = honest.encode();
+        for length in (0..encoded.len()).step_by(997).chain(encoded.len() - 40..encoded.len()) {
+            assert!(Proof::decode(&Bytes::copy_from_slice(&encoded[..length])).is_err());
+        }
+        assert!(Proof::decode(&[&encoded[..], &[0]].concat().into()).is_err());
+
+        scene.publish(|hint| hint[5] ^= 1);
+        let wrong = scene.asked(0, |_| {});
+        assert_eq!(judge(&wrong, &root), Verdict::Cheated, "{name}");
+        assert_eq!(judge(&Proof { hint: None, ..wrong.clone() }, &root), Verdict::Honest);
+        let other = Proof { hint: honest.hint.clone(), ..wrong };
+        assert_eq!(judge(&other, &root), Verdict::Invalid(Invalid::Hint));
+        if name == voce_apart().name() {
+            assert_eq!(
+                judge(&scene.asked(1, |_| {}), &root),
+                Verdict::Honest,
+                "another unit's part is right"
+            );
+        }
+    }
 }
 
 #[test]

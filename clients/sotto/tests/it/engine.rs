@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use mpir::{
     Assurance, Contents, Engine, EngineClient, Engines, Error, Form, Parts, Pending, PreparedRound, Profile,
-    PublicKeys, Query, Request, RoundSpec, Sizes, Units,
+    PublicKeys, Query, Recomputed, Request, RoundSpec, Sizes, Units,
 };
 use rand_core::CryptoRng;
 use sotto::{Event, Finding};
@@ -68,8 +68,8 @@ impl Engine for Download {
         let sizes = self.sizes(spec)?;
         let content = |bucket: usize| contents.different[bucket / contents.copies].as_slice();
         let unit = |unit| sizes.units.range(unit).map(content).collect::<Vec<_>>().concat();
-        let answer = |at| self.recompute(spec, at, &unit(at), &[], &[]);
-        let answers = (0..sizes.units.count()).map(answer).collect::<Result<_, _>>()?;
+        let answer = |at| Ok(self.recompute(spec, at, &unit(at), &[], &[])?.answer);
+        let answers = (0..sizes.units.count()).map(answer).collect::<Result<_, Error>>()?;
         let hint = (0..sizes.units.count()).flat_map(|unit| hint(spec, unit)).collect();
         Ok(Box::new(Everything { sizes, answers, hint }))
     }
@@ -81,10 +81,11 @@ impl Engine for Download {
         contents: &[u8],
         _: &[u8],
         _: &[u8],
-    ) -> Result<Vec<u8>, Error> {
-        let mut answer = masked(spec, &hint(spec, unit), contents);
+    ) -> Result<Recomputed, Error> {
+        let hint = hint(spec, unit);
+        let mut answer = masked(spec, &hint, contents);
         answer.resize(3 * content_bytes(&spec.form), 0);
-        Ok(answer)
+        Ok(Recomputed { answer, hint })
     }
 }
 

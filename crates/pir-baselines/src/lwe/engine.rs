@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use mpir::{
     Assurance, Contents, Engine, EngineClient, Error, Form, Parts, Pending, PreparedRound, Profile,
-    PublicKeys, Query, Request, RoundSpec, Sizes, Units, indices,
+    PublicKeys, Query, Recomputed, Request, RoundSpec, Sizes, Units, indices,
 };
 use pir_core::PagePool;
 use pir_core::dimensions::Stage;
@@ -217,16 +217,16 @@ impl<S: Hinted> Engine for WithHint<S> {
         contents: &[u8],
         public_keys: &[u8],
         request: &[u8],
-    ) -> Result<Vec<u8>, Error> {
+    ) -> Result<Recomputed, Error> {
         let (parameters, sizes) = of_round::<S>(spec)?;
         if sizes.units.range(unit).is_empty() {
             return Err(Error::Bucket);
         }
         self.public_keys(public_keys)?;
         let databases = S::setup(&PagePool::default(), &parameters, &spec.seed, &[contents])?;
-        let (database, _) = databases.first().ok_or(Error::Bucket)?;
-        let answer = S::answer(database, &[request], &mut |_| ()).pop().ok_or(Error::Bucket)?;
-        Ok(answer?)
+        let (database, hint) = databases.into_iter().next().ok_or(Error::Bucket)?;
+        let answer = S::answer(&database, &[request], &mut |_| ()).pop().ok_or(Error::Bucket)?;
+        Ok(Recomputed { answer: answer?, hint })
     }
 }
 

@@ -6,17 +6,22 @@
 
 use core::ops::Range;
 
-use pir_core::ring::Backend;
+use pir_core::ring::{Backend, fetch};
 #[cfg(target_arch = "x86_64")]
 use pulp::x86::{V3, V4};
 
 use super::matrix::{ByteMatrix, STEP};
 
-/// Columns that are gone through before the next vectors meet the same rows, if there are more of those than registers.
+/// Columns that are gone through before the next rows, and the next vectors, meet the same words: halves of so many stay in the first cache.
 const CHUNK: usize = 4096;
 
 /// Rows that stay in the second cache meanwhile, with as many columns as that.
 pub(super) const PANEL: usize = 64;
+
+/// Bytes of a row that are fetched ahead of those that are multiplied: processors do so by themselves within a page of 4 KiB, and several
+/// rows at a time are too many places for the fastest memories.
+#[cfg(target_arch = "x86_64")]
+const AHEAD: usize = 2048;
 
 /// Vectors of words, cut into halves and padded like the rows that they meet.
 pub(crate) struct Halves {
@@ -102,11 +107,13 @@ trait Tile: Copy {
     /// Rows, and vectors, that there are registers for.
     const SHAPE: [usize; 2];
 
-    /// For each vector and row, all of one length, a multiple of [`STEP`], the sum of the products.
+    /// For each vector and row, all of one length, a multiple of [`STEP`], the sum of the products. `once` tells that the vectors, too, are
+    /// met only now.
     fn sums<const R: usize, const C: usize>(
         self,
         rows: [&[i8]; R],
         vectors: [[&[i16]; 2]; C],
+        once: bool,
     ) -> [[u32; R]; C];
 }
 
@@ -115,11 +122,10 @@ trait Tile: Copy {
 fn blocks<T: Tile>(matrix: &ByteMatrix, rows: Range<usize>, vectors: &Halves, out: &mut [u32], tile: T) {
     let (count, stride, height, first) = (vectors.count(), matrix.stride(), rows.len(), rows.start);
     let [_, most] = T::SHAPE;
-    let chunk = if count <= most { stride } else { CHUNK };
     for start in rows.clone().step_by(PANEL) {
         let panel = start..(start + PANEL).min(rows.end);
-        for start in (0..stride).step_by(chunk) {
-            let columns = start..(start + chunk).min(stride);
+        for start in (0..stride).step_by(CHUNK) {
+            let columns = start..(start + CHUNK).min(stride);
             for group in (0..count).step_by(most) {
                 let of = |number: usize| vectors.at(group + number, &columns);
                 let add = |vector: usize, row: usize, sum: u32| {
@@ -150,16 +156,17 @@ fn strips<T: Tile, const C: usize>(
     while row < panel.end {
         let of = |number: usize| &matrix.row(row + number)[columns.clone()];
         let (left, [most, _]) = (panel.end - row, T::SHAPE);
+        let once = panel.len() <= most;
         if most == 4 && left >= 4 {
-            let sums = tile.sums([of(0), of(1), of(2), of(3)], vectors);
+            let sums = tile.sums([of(0), of(1), of(2), of(3)], vectors, once);
             each(&sums, |vector, number, sum| add(vector, row + number, sum));
             row += 4;
         } else if most >= 2 && left >= 2 {
-            let sums = tile.sums([of(0), of(1)], vectors);
+            let sums = tile.sums([of(0), of(1)], vectors, once);
             each(&sums, |vector, number, sum| add(vector, row + number, sum));
             row += 2;
         } else {
-            let sums = tile.sums([of(0)], vectors);
+            let sums = tile.sums([of(0)], vectors, once);
             each(&sums, |vector, number, sum| add(vector, row + number, sum));
             row += 1;
         }
@@ -171,6 +178,16 @@ fn each<const R: usize, const C: usize>(sums: &[[u32; R]; C], mut add: impl FnMu
     for (vector, sums) in sums.iter().enumerate() {
         sums.iter().enumerate().for_each(|(row, sum)| add(vector, row, *sum));
     }
+}
+
+/// Bytes of a cache line.
+#[cfg(target_arch = "x86_64")]
+const LINE: usize = 64;
+
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn ahead<T>(place: &T) -> *const u8 {
+    core::ptr::from_ref(place).cast::<u8>().wrapping_add(AHEAD)
 }
 
 /// The sums in vector registers: entries widened to 16 bits, multiplied in pairs with either half, added up.
@@ -189,6 +206,7 @@ macro_rules! tiles {
                 self,
                 rows: [&[i8]; R],
                 vectors: [[&[i16]; 2]; C],
+                once: bool,
             ) -> [[u32; R]; C] {
                 let Self(simd) = self;
                 let rows = rows.map(|row| row.as_chunks::<$lanes>().0);
@@ -198,6 +216,12 @@ macro_rules! tiles {
                 let vectors = vectors.map(|halves| halves.map(|half| &half[..steps]));
                 let mut sums = [[[$zero(simd); 2]; R]; C];
                 for step in 0..steps {
+                    if step.is_multiple_of(LINE / $lanes) {
+                        rows.iter().for_each(|row| fetch(ahead(&row[step])));
+                    }
+                    if once && step.is_multiple_of(LINE / 2 / $lanes) {
+                        vectors.iter().flatten().for_each(|half| fetch(ahead(&half[step])));
+                    }
                     let entries = rows.map(|row| $widen(simd, row[step]));
                     for (sums, halves) in sums.iter_mut().zip(&vectors) {
                         let halves = halves.map(|half| pulp::cast(half[step]));
@@ -254,6 +278,7 @@ impl Tile for PlainTile {
         self,
         rows: [&[i8]; R],
         vectors: [[&[i16]; 2]; C],
+        _: bool,
     ) -> [[u32; R]; C] {
         vectors.map(|[low, high]| {
             rows.map(|row| {

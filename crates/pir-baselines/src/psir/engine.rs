@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use mpir::{
     Assurance, Contents, Engine, EngineClient, Error, Form, Parts, Pending, PreparedRound, Profile,
-    PublicKeys, Query, Request, RoundSpec, Sizes, Units, indices, parameters,
+    PublicKeys, Query, Recomputed, Request, RoundSpec, Sizes, Units, indices, parameters,
 };
 use pir_core::PagePool;
 use pir_core::dimensions::Stage;
@@ -115,13 +115,14 @@ impl<I: Inner> Engine for Psir<I> {
         contents: &[u8],
         public_keys: &[u8],
         request: &[u8],
-    ) -> Result<Vec<u8>, Error> {
+    ) -> Result<Recomputed, Error> {
         let (parameters, sizes) = of_round::<I>(spec)?;
         if sizes.units.range(unit).is_empty() {
             return Err(Error::Bucket);
         }
         let keys = I::decode_public_keys(public_keys)?;
-        Ok(Server::<I>::with(parameters, &PagePool::default(), contents)?.answer(&keys, request)?)
+        let answer = Server::<I>::with(parameters, &PagePool::default(), contents)?.answer(&keys, request)?;
+        Ok(Recomputed { answer, hint: contents.to_vec() })
     }
 }
 

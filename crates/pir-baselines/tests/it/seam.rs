@@ -93,7 +93,9 @@ impl<'a> World<'a> {
             let copies = wanted.len() / self.contents.len();
             let part = &request[sizes.request.range(unit)];
             let contents = &self.contents[unit / copies];
-            assert!(self.engine.recompute(&self.spec, unit, contents, &keys, part).as_ref() == Ok(answer));
+            let again = self.engine.recompute(&self.spec, unit, contents, &keys, part).unwrap();
+            assert!(again.answer == *answer);
+            assert!(sizes.hint.part("hint", self.prepared.hint(), unit) == Ok(&again.hint[..]));
             let shorter = &contents[1..];
             assert!(self.engine.recompute(&self.spec, unit, shorter, &keys, part).is_err());
         }

@@ -14,7 +14,7 @@ mod tables;
 
 pub use aligned::Aligned;
 pub use automorphism::Automorphism;
-pub use kernel::{Backend, KERNEL_VARIABLE, Products};
+pub use kernel::{Backend, KERNEL_VARIABLE, Products, fetch};
 pub use modulus::{MAXIMUM_BITS, Modulus, ShoupFactor};
 pub use ntt::Ntt;
 pub use polynomial::{Coefficient, Evaluation, Form, Polynomial};

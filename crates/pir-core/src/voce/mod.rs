@@ -25,4 +25,4 @@ pub use client::{Asked, request};
 pub use dense::Pools;
 pub use ring::{ANSWER_BITS, DEGREE, HINT_BITS, MODULUS_BITS, PLAINTEXT_BITS, QUERY_BITS, Seeds};
 pub use server::{Request, Unit};
-pub use shape::{Ending, Shape};
+pub use shape::{Ending, Preference, Shape};

@@ -50,12 +50,12 @@ impl Unit {
         contents: &[&[u8]],
     ) -> Result<Self, Error> {
         let dense = Dense::new(source(pools, shape, seeds, number, contents)?)?;
-        let hint = Self::encode_hint(shape, &dense);
+        let hint = encode_hint(shape, dense.packs.iter().map(|pack| pack.rest.clone()));
         Ok(Self { shape: *shape, dense, hint })
     }
 
-    /// The answer to one request, as a unit that is prepared as by [`Unit::new`] gives it, without more than one pack for each
-    /// thread in memory: how many there are is what a server has announced.
+    /// The answer to one request, and the hint, as a unit that is prepared as by [`Unit::new`] gives them, without more than one pack for
+    /// each thread in memory: how many there are is what a server has announced.
     ///
     /// # Errors
     /// As for [`Unit::new`].
@@ -66,26 +66,12 @@ impl Unit {
         number: usize,
         contents: &[&[u8]],
         request: &Request<'_>,
-    ) -> Result<Vec<u8>, Error> {
+    ) -> Result<(Vec<u8>, Vec<u8>), Error> {
         let source = source(pools, shape, seeds, number, contents)?;
         let asker = Asker { keys: &request.keys, queries: request.queries };
-        let (mut sums, _) = source.packed_once(asker)?;
+        let (mut sums, rests) = source.packed_once(asker)?;
         Ring::get().to_answer.apply_all(&mut sums);
-        Ok(encode(shape, &sums))
-    }
-
-    fn encode_hint(shape: &Shape, dense: &Dense) -> Vec<u8> {
-        let ring = Ring::get();
-        let mut hint = Vec::with_capacity(shape.hint_bytes());
-        let mut writer = BitWriter::new(&mut hint);
-        for pack in &dense.packs {
-            let mut rest = pack.rest.clone();
-            ring.ntt.inverse(&mut rest);
-            ring.to_hint.apply_all(&mut rest);
-            rest.iter().for_each(|value| writer.write(*value, HINT_BITS));
-        }
-        writer.finish();
-        hint
+        Ok((encode(shape, &sums), encode_hint(shape, rests)))
     }
 
     /// What every client needs to read answers of this unit.
@@ -131,6 +117,20 @@ fn source<'a>(
         return Err(Error::Shape("an arrangement without a hint"));
     }
     Source::new(pools, shape, (Round::new(&seeds.halves), &seeds.whitening), number, contents)
+}
+
+/// Of the public half of each pack, in slots.
+fn encode_hint(shape: &Shape, rests: impl IntoIterator<Item = Vec<u64>>) -> Vec<u8> {
+    let ring = Ring::get();
+    let mut hint = Vec::with_capacity(shape.hint_bytes());
+    let mut writer = BitWriter::new(&mut hint);
+    for mut rest in rests {
+        ring.ntt.inverse(&mut rest);
+        ring.to_hint.apply_all(&mut rest);
+        rest.iter().for_each(|value| writer.write(*value, HINT_BITS));
+    }
+    writer.finish();
+    hint
 }
 
 fn encode(shape: &Shape, values: &[u64]) -> Vec<u8> {

@@ -39,11 +39,13 @@ pub(super) const DIGITS: usize = 3;
 /// Fields of an element of which a column is selected, at least: as many columns share a pack as there are keys to separate.
 const LEAST_FIELDS: usize = 256;
 
-/// What a KiB that a client sends or receives is worth, in microseconds of a core: with a hint it is time that counts, without
-/// one it is bytes.
+/// What a KiB that a client sends or receives is worth where neither time nor bytes are preferred, in microseconds of a core: with
+/// a hint it is time that counts, without one it is bytes.
 const HINT_KIB: f64 = 15.0;
 /// See [`HINT_KIB`].
 const SELECTED_KIB: f64 = 100.0;
+/// What a KiB costs a server's core, microseconds: measured, with TLS and all.
+const SERVED_KIB: f64 = 3.5;
 /// Cost of packing an output, microseconds for each client as measured with the kernel `avx512` (`docs/VOCE.md`).
 const PACKED_OUTPUT: f64 = 0.078;
 /// Cost of two coefficients of the database in the first dimension.
@@ -65,6 +67,19 @@ pub enum Ending {
     Selected,
 }
 
+/// What a server chooses the arrangement of its rounds for. Fewer columns are less to pack and longer queries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Preference {
+    /// The least core time: a KiB is worth no more than what it takes the server to receive or send it, 3.5 us.
+    Time,
+    /// Both: a KiB is worth 15 us of a core with a hint, and 100 us without one.
+    #[default]
+    Balanced,
+    /// The fewest bytes that a client sends and receives, whatever they take. Of no more than four times the columns of
+    /// [`Preference::Balanced`], as no client accepts more.
+    Bytes,
+}
+
 /// The arrangement of every bucket: `rows` by `columns` elements, of which a query selects a row; and how many buckets are
 /// answered together, a *unit*.
 ///
@@ -79,8 +94,8 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// The cheapest arrangement of so many buckets of so many elements, bytes being worth something: the least of
-    /// `core time + 15 us for each KiB` of query, answer and hint, or 100 us where there is none, all counted for one bucket.
+    /// The arrangement of so many buckets of so many elements that is best by a preference: the least of
+    /// `core time + worth of a KiB * KiB` of query, answer and hint, all counted for one bucket.
     ///
     /// # Errors
     /// [`Error::Shape`] if there is no bucket or element, elements are empty or above 2,304 bytes, or there are too many.
@@ -89,10 +104,18 @@ impl Shape {
         buckets: usize,
         elements: usize,
         element_bytes: usize,
+        preference: Preference,
     ) -> Result<Self, Error> {
-        Self::all(ending, buckets, elements, element_bytes)
-            .min_by(|a, b| a.cost().total_cmp(&b.cost()))
-            .ok_or(Error::Shape("no arrangement of such elements"))
+        let all = || Self::all(ending, buckets, elements, element_bytes);
+        let balanced = least(all(), |shape| shape.cost(Preference::Balanced))?;
+        match preference {
+            Preference::Balanced => Ok(balanced),
+            Preference::Time => least(all(), |shape| shape.cost(preference)),
+            Preference::Bytes => {
+                let accepted = |shape: &Self| shape.columns <= MOST_COLUMNS * balanced.columns;
+                least(all().filter(accepted), |shape| shape.cost(preference))
+            }
+        }
     }
 
     /// The arrangement in so many columns: a power of two, or three times one where a column is selected; at most 1,024, and
@@ -144,8 +167,8 @@ impl Shape {
 
     /// The arrangement that a server has announced.
     ///
-    /// It may have at most four times as many columns as [`Shape::choose`] takes, which is what bytes would have to be worth
-    /// sixteen times as much for. Packing takes as much longer as there are more columns, and nobody would announce more of them
+    /// It may have at most four times as many columns as [`Shape::choose`] takes where nothing is preferred, which is what bytes
+    /// would have to be worth sixteen times as much for. Packing takes as much longer as there are more columns, and nobody would announce more of them
     /// but to keep those busy who compute an answer again.
     ///
     /// # Errors
@@ -168,7 +191,7 @@ impl Shape {
             return Err(Error::Shape("profile"));
         }
         let shape = Self::new(ending, buckets, elements, element_bytes, columns)?;
-        let chosen = Self::choose(ending, buckets, elements, element_bytes)?;
+        let chosen = Self::choose(ending, buckets, elements, element_bytes, Preference::Balanced)?;
         if shape.columns > MOST_COLUMNS * chosen.columns {
             return Err(Error::Shape("more columns than are of use"));
         }
@@ -430,25 +453,46 @@ impl Shape {
             }
     }
 
-    /// Of one bucket and client, microseconds.
-    fn cost(&self) -> f64 {
+    /// What is to be least by a preference, of one bucket and client: time in microseconds of a core, with what bytes are worth; or
+    /// bytes.
+    fn cost(&self, preference: Preference) -> f64 {
+        let kib = match (preference, self.ending) {
+            (Preference::Bytes, _) => return self.sent(),
+            (Preference::Time, _) => SERVED_KIB,
+            (Preference::Balanced, Ending::Hint) => HINT_KIB,
+            (Preference::Balanced, Ending::Selected) => SELECTED_KIB,
+        };
+        self.time() + self.sent() / 1024.0 * kib
+    }
+
+    /// What a bucket takes a server to compute for one client of a tile, microseconds of a core.
+    fn time(&self) -> f64 {
         let (outputs, buckets) = (self.bucket_outputs() as f64, self.buckets as f64);
         let packed = (self.packs() * DEGREE) as f64 / buckets;
+        let selected = match self.ending {
+            Ending::Hint => 0.0,
+            Ending::Selected => self.leaves() as f64 * LEAF + SELECTED,
+        };
+        packed * PACKED_OUTPUT + outputs * self.positions() as f64 * PAIR + selected
+    }
+
+    /// What a client sends and receives for a bucket, keys apart, bytes.
+    fn sent(&self) -> f64 {
         let ciphertexts = self.column_ciphertexts(self.buckets) * COLUMN_CIPHERTEXT_BYTES;
         let of_unit = (self.answer_bytes() + self.hint_bytes() + ciphertexts) as f64;
-        let bytes = self.query_bytes() as f64 + of_unit / buckets;
-        let (selected, kib) = match self.ending {
-            Ending::Hint => (0.0, HINT_KIB),
-            Ending::Selected => (self.leaves() as f64 * LEAF + SELECTED, SELECTED_KIB),
-        };
-        let time = packed * PACKED_OUTPUT + outputs * self.positions() as f64 * PAIR + selected;
-        time + bytes / 1024.0 * kib
+        self.query_bytes() as f64 + of_unit / self.buckets as f64
     }
+}
+
+/// Of those that are alike, the first: the one of fewest columns.
+fn least(shapes: impl Iterator<Item = Shape>, cost: impl Fn(&Shape) -> f64) -> Result<Shape, Error> {
+    let least = shapes.min_by(|a, b| cost(a).total_cmp(&cost(b)).then(a.columns.cmp(&b.columns)));
+    least.ok_or(Error::Shape("no arrangement of such elements"))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{DEGREE, Ending, LEVELS, MAXIMUM_COLUMNS, Shape};
+    use super::{DEGREE, Ending, LEVELS, MAXIMUM_COLUMNS, Preference, Shape};
     use crate::voce::ring::ORBIT;
 
     /// Transforms of N = 2,048 that it takes to compute an answer of a unit again.
@@ -480,8 +524,7 @@ mod tests {
     fn no_profile_keeps_who_checks_an_answer_busy_for_long() {
         let mut most = 0.0f64;
         for (ending, buckets, elements, bytes) in sizes() {
-            let chosen = Shape::choose(ending, buckets, elements, bytes).unwrap();
-            assert_eq!(Shape::announced(ending, buckets, elements, bytes, &chosen.profile()), Ok(chosen));
+            let chosen = Shape::choose(ending, buckets, elements, bytes, Preference::Balanced).unwrap();
             for columns in 0..=MAXIMUM_COLUMNS as u16 + 1 {
                 let mut profile = chosen.profile();
                 profile[1..3].copy_from_slice(&columns.to_le_bytes());
@@ -494,6 +537,43 @@ mod tests {
             }
         }
         assert!(most > 2.0, "{most}: arrangements that differ somewhat are accepted");
+    }
+
+    /// And what is chosen is what clients accept.
+    #[test]
+    fn no_arrangement_that_is_accepted_is_better_by_what_is_preferred() {
+        let mut different = [0; 2];
+        for (ending, buckets, elements, bytes) in sizes() {
+            let chosen = |preference| {
+                let shape = Shape::choose(ending, buckets, elements, bytes, preference).unwrap();
+                let announced = Shape::announced(ending, buckets, elements, bytes, &shape.profile());
+                assert_eq!(announced, Ok(shape));
+                shape
+            };
+            let [time, balanced, sent] =
+                [Preference::Time, Preference::Balanced, Preference::Bytes].map(chosen);
+            let all = Shape::all(ending, buckets, elements, bytes)
+                .filter(|shape| Shape::announced(ending, buckets, elements, bytes, &shape.profile()).is_ok());
+            for other in all {
+                assert!(sent.sent() <= other.sent(), "{sent:?} {other:?}");
+                let by = |preference, chosen: &Shape| chosen.cost(preference) <= other.cost(preference);
+                assert!(by(Preference::Time, &time), "{time:?} {other:?}");
+                assert!(by(Preference::Balanced, &balanced), "{balanced:?} {other:?}");
+            }
+            different[0] += usize::from(time != balanced);
+            different[1] += usize::from(sent != balanced);
+        }
+        assert!(different.iter().all(|sizes| *sizes > 10), "{different:?}: preferences choose differently");
+    }
+
+    /// 262,144 people, of whom everybody reads 256 messages of a round: half as many packs for longer queries.
+    #[test]
+    fn who_prefers_time_packs_half_as_much() {
+        let choose = |preference| Shape::choose(Ending::Hint, 345, 2_351, 288, preference).unwrap();
+        let (balanced, time) = (choose(Preference::Balanced), choose(Preference::Time));
+        assert_eq!((balanced.columns(), balanced.unit_buckets()), (2, 4));
+        assert_eq!((time.columns(), time.unit_buckets()), (1, 8));
+        assert_eq!((balanced.query_bytes(), time.query_bytes()), (2_867, 5_733));
     }
 
     /// Up to more elements than the noise allows.

@@ -77,7 +77,8 @@ fn an_answer_to_one_request_is_computed_with_a_pack_for_each_thread() {
     let pools = Pools::default();
     let threads = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
     let once = threads.install(|| Unit::answer_once(&pools, &shape, &seed.into(), 1, &[&content], &asked));
-    assert!(once.unwrap() == prepared.answer(1, &[&asked])[0]);
+    let (answer, hint) = once.unwrap();
+    assert!(answer == prepared.answer(1, &[&asked])[0] && hint == prepared.hint());
     assert!((1..=2).contains(&pools.packs_left()), "{} packs at once", pools.packs_left());
 }
 

@@ -6,7 +6,7 @@ use ed25519_dalek::SigningKey;
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 use sotto_protocol::manifest::{
     FormerManifest, HEADS_KEPT, MANIFEST_BYTES, MAPPING_BLOOM, MAPPING_FORMER, MAPPING_NONE, bucket_digest,
-    buckets_digest, deposits_digest, expected_bucket_size, hint_digest, seed,
+    buckets_digest, deposits_digest, expected_bucket_size, hint_digest, seed, unit_hint_digests,
 };
 use sotto_protocol::{
     ChainStep, CodeKind, CodeShape, Deposit, Error, Label, MANIFEST_VERSION, Manifest, ManifestChain, Round,
@@ -105,7 +105,7 @@ fn manifests_of_earlier_versions_are_known_by_their_digests() {
 
 #[test]
 fn a_part_of_a_hint_stands_in_its_place() {
-    let digest = |parts: &[&[u8]]| hint_digest(parts.iter().copied());
+    let digest = |parts: &[&[u8]]| hint_digest(&unit_hint_digests(parts.iter().copied()));
     let all: [&[&[u8]]; 6] =
         [&[], &[b""], &[b"", b""], &[b"one", b"two"], &[b"two", b"one"], &[b"onetwo", b""]];
     let digests: BTreeSet<[u8; 32]> = all.map(digest).into();

@@ -226,7 +226,7 @@ mod tests {
     use ed25519_dalek::SigningKey;
     use mpir::{
         Assurance, Contents, Engine, EngineClient, Error, Form, PreparedRound, Profile, PublicKeys, Query,
-        RoundSpec, Sizes, noop,
+        Recomputed, RoundSpec, Sizes, noop,
     };
     use sotto_protocol::audit::{Statement, answer_digest, query_digest};
     use sotto_protocol::deposit::BOX_BYTES;
@@ -357,7 +357,7 @@ mod tests {
             contents: &[u8],
             keys: &[u8],
             request: &[u8],
-        ) -> Result<Vec<u8>, Error> {
+        ) -> Result<Recomputed, Error> {
             self.0.recompute(spec, unit, contents, keys, request)
         }
     }

@@ -11,7 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::Failure;
 use super::settings::{Settings, environment};
-use crate::{Addressing, DataError, EngineName, Running, StartError, data};
+use crate::{Addressing, DataError, EngineName, Preference, Running, StartError, data};
 
 /// What the command line says; it goes before everything else.
 #[derive(Args)]
@@ -48,6 +48,9 @@ pub(super) struct Options {
     /// What answers retrievals [default: sealpir].
     #[arg(long, value_enum)]
     engine: Option<EngineName>,
+    /// With voce, voce-hint and voce-apart: what a round is arranged for [default: balanced].
+    #[arg(long, value_enum)]
+    prefer: Option<Preference>,
     /// Messages that a client retrieves per round, 1 to 256 [default: 16].
     #[arg(long)]
     retrieve: Option<u16>,
@@ -169,6 +172,7 @@ impl Options {
         over(&mut rounds.round_ms, self.round_ms);
         over(&mut rounds.addressing, self.addressing);
         over(&mut rounds.engine, self.engine);
+        over(&mut rounds.prefer, self.prefer);
         over(&mut rounds.retrieve, self.retrieve);
         over(&mut rounds.retained, self.retained);
         over(&mut rounds.buckets, self.buckets);

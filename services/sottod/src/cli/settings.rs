@@ -13,7 +13,7 @@ use sotto_wire::Transport;
 use sotto_wire::address::parse_authority;
 use toml::{Table, Value};
 
-use crate::{Addressing, CertificateFiles, Config, EngineName, Limits, Registration};
+use crate::{Addressing, CertificateFiles, Config, EngineName, Limits, Preference, Registration};
 
 /// Name of the configuration in a data directory.
 pub(super) const FILE: &str = "sottod.toml";
@@ -51,6 +51,7 @@ pub(super) struct RoundSettings {
     pub(super) round_ms: Option<u32>,
     pub(super) addressing: Option<Addressing>,
     pub(super) engine: Option<EngineName>,
+    pub(super) prefer: Option<Preference>,
     pub(super) retrieve: Option<u16>,
     pub(super) buckets: Option<u16>,
     pub(super) choices: Option<u8>,
@@ -122,7 +123,8 @@ impl Settings {
 
     /// The engine of private retrieval.
     pub(super) fn engine(&self) -> Arc<dyn Engine> {
-        self.rounds.engine.unwrap_or_default().engine()
+        let RoundSettings { engine, prefer, .. } = &self.rounds;
+        engine.unwrap_or_default().engine(prefer.unwrap_or_default())
     }
 
     /// What a server is started with.
@@ -141,6 +143,11 @@ impl Settings {
         ensure!(
             certificate.is_none() || self.data.is_some(),
             "a certificate needs the data directory of its cluster: set 'data' too"
+        );
+        let (engine, prefer) = (rounds.engine.unwrap_or_default(), rounds.prefer.unwrap_or_default());
+        ensure!(
+            engine != EngineName::Sealpir || prefer == Preference::Balanced,
+            "'prefer' is for the engines voce, voce-hint and voce-apart: {engine} has one arrangement"
         );
         Ok(Config {
             transport: if self.plaintext == Some(true) { Transport::Plaintext } else { Transport::Tls },
@@ -351,6 +358,25 @@ mod tests {
             )
         };
         assert_eq!(shape(&config), shape(&defaults));
+    }
+
+    /// A preference that nothing heeds would be believed.
+    #[test]
+    fn only_engines_with_several_arrangements_can_be_told_what_to_arrange_for() {
+        let config = |text: &str| {
+            let settings: Settings = toml::from_str(&format!("[rounds]\n{text}")).unwrap();
+            settings.into_config()
+        };
+        for engine in ["voce", "voce-hint", "voce-apart"] {
+            for prefer in ["time", "balanced", "bytes"] {
+                config(&format!("engine = {engine:?}\nprefer = {prefer:?}")).unwrap();
+            }
+        }
+        config("engine = \"sealpir\"\nprefer = \"balanced\"").unwrap();
+        for other in ["engine = \"sealpir\"\nprefer = \"time\"", "prefer = \"bytes\""] {
+            let error = config(other).err().unwrap().to_string();
+            assert!(error.contains("'prefer'") && error.contains("voce"), "{error}");
+        }
     }
 
     /// Who makes room for more people by one setting must not find the others refusing them.

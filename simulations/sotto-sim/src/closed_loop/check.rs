@@ -1,5 +1,5 @@
-//! One check of an answer, as every participant makes them now and then: a unit's buckets come over the wire, and its answer is
-//! computed again.
+//! One check of an answer, as every participant makes them now and then: a unit's buckets come over the wire, and its answer, and
+//! its part of the hint, are computed again.
 
 use std::sync::Arc;
 
@@ -7,9 +7,10 @@ use anyhow::{Context, ensure};
 use bytes::Bytes;
 use mpir::{Engines, Parts};
 use serde::Serialize;
-use sotto::audit::{Digests, Proof, Verdict, judge};
+use sotto::audit::{Digests, Proof, ShownHint, Verdict, judge};
 use sotto_protocol::audit::{answer_digest, query_digest};
 use sotto_protocol::deposit::BOX_BYTES;
+use sotto_protocol::manifest::unit_hint_digests;
 
 use super::client::{Client, Exchanged};
 use crate::asking::blocking;
@@ -35,7 +36,7 @@ impl Client {
     /// # Errors
     /// If the answer is not right, or it cannot be checked.
     pub(super) async fn check(&self) -> anyhow::Result<Check> {
-        let Exchanged { manifest: signed, sizes, query, answers, receipt } =
+        let Exchanged { manifest: signed, sizes, hint, query, answers, receipt } =
             self.last.as_ref().context("no round was answered")?;
         let manifest = signed.verify(&self.manifest_key)?;
         let unit = usize::from(UNIT);
@@ -53,6 +54,13 @@ impl Client {
         };
         let number = |unit: usize| u16::try_from(sizes.request.number(unit)).unwrap_or(u16::MAX);
         let (queries, answers) = (parts(&sizes.request, query), parts(&sizes.answer, answers));
+        let hint = match sizes.hint.bytes() {
+            0 => None,
+            _ => Some(ShownHint {
+                digests: unit_hint_digests(sizes.hints(hint)?),
+                part: hint.slice(sizes.hint.range(unit)),
+            }),
+        };
         let proof = Proof {
             announced: self.session.announced().clone(),
             manifest: signed.clone().with_segment(None),
@@ -67,6 +75,7 @@ impl Client {
             query: queries[unit].clone(),
             answer: answers[unit].clone(),
             boxes,
+            hint,
         };
         let root = self.session.root_key();
         let started = process_milliseconds();

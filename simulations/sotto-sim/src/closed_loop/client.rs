@@ -55,6 +55,7 @@ pub(crate) struct Client {
 pub(super) struct Exchanged {
     pub(super) manifest: SignedManifest,
     pub(super) sizes: Sizes,
+    pub(super) hint: Bytes,
     pub(super) query: Bytes,
     pub(super) answers: Bytes,
     pub(super) receipt: Bytes,
@@ -229,7 +230,14 @@ impl Client {
             query: if whole { query.len() } else { self.digest.len() } as u64,
             answer: answer.len() as u64,
         };
-        self.last = Some(Exchanged { manifest: signed, sizes, query, answers: answer.clone(), receipt });
+        self.last = Some(Exchanged {
+            manifest: signed,
+            sizes,
+            hint: hint.clone(),
+            query,
+            answers: answer.clone(),
+            receipt,
+        });
 
         let (judged, extract_cpu_ms) = blocking(move || timed(|| asked.judge(&hint, &answer))).await?;
         let counts = judged.into_iter().map(|(_, outcome, right)| Counts::of(outcome, right)).sum();

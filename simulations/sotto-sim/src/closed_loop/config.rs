@@ -3,6 +3,7 @@
 use anyhow::ensure;
 use serde::Serialize;
 use sotto_protocol::{CodeKind, ServerParameters};
+use sottod::Preference;
 
 use super::lines::GATHER_MS;
 use crate::cpu::cores;
@@ -28,6 +29,9 @@ pub(crate) struct Config {
     #[arg(long, value_enum, default_value_t)]
     #[serde(skip)]
     pub(crate) engine: EngineName,
+    /// With Voce, what its rounds are arranged for.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) prefer: Preference,
     /// The batch code: single, hybrid, cuckoo, or partitioned, with which boxes are found by slots and not by labels.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) code: CodeName,
@@ -52,7 +56,7 @@ pub(crate) struct Config {
 impl Config {
     /// Whether it can be run.
     pub(super) fn check(&self) -> anyhow::Result<()> {
-        let Self { users, clients, retrieve, engine, .. } = *self;
+        let Self { users, clients, retrieve, engine, prefer, .. } = *self;
         ensure!(users >= clients, "{clients} clients are among the users: there must be as many users");
         ensure!(
             users - clients >= u32::from(retrieve) - 1,
@@ -63,6 +67,10 @@ impl Config {
         ensure!(
             !engine.is_insecure(),
             "no server runs the paper's parameters: they offer less than 128 bits of security"
+        );
+        ensure!(
+            engine.packs() || prefer == Preference::Balanced,
+            "--prefer is for voce, voce-hint and voce-apart: other engines have one arrangement"
         );
         // There are at most 1,024 buckets.
         let most = match self.code.kind()? {

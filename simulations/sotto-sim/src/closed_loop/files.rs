@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use serde_json::Value;
+use sottod::Preference;
 
 use super::client::Counts;
 use super::lines::Bench;
@@ -18,12 +19,17 @@ fn mebibytes(bytes: u64) -> f64 {
 impl Report {
     /// One table with everything that matters.
     pub(super) fn markdown(&self) -> String {
+        let preferred = match self.config.prefer {
+            Preference::Balanced => String::new(),
+            preference => format!(" for {}", preference.name()),
+        };
         let title = format!(
-            "{} users, {} real clients, k = {}, {}, {}: {} buckets of {}; {} threads, {}",
+            "{} users, {} real clients, k = {}, {}{}, {}: {} buckets of {}; {} threads, {}",
             self.config.users,
             self.config.clients,
             self.config.retrieve,
             self.engine,
+            preferred,
             self.config.code,
             self.buckets,
             self.bucket_size,

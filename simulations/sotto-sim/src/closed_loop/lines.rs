@@ -2,6 +2,7 @@
 
 use derive_more::{Add, Mul, Sub, Sum};
 use serde::{Deserialize, Serialize};
+use sottod::Preference;
 
 use crate::cpu::Stages;
 use crate::engine::EngineName;
@@ -16,6 +17,7 @@ pub(crate) const GATHER_MS: u64 = 100;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Orders {
     pub(crate) engine: EngineName,
+    pub(crate) prefer: Preference,
     pub(crate) code: CodeName,
     pub(crate) retrieve: u16,
     /// Simulated ones.

@@ -4,9 +4,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use mpir::{
     Assurance, Contents, Engine, EngineClient, Error, Form, PreparedRound, Profile, PublicKeys, Query,
-    RoundSpec, Sizes,
+    Recomputed, RoundSpec, Sizes,
 };
 use pir_core::dimensions::Stage;
+use sottod::Preference;
 
 use crate::cpu::Stages;
 use crate::engine::EngineName;
@@ -40,46 +41,50 @@ impl Meter {
 
 /// An engine under its own name and with its own bytes, while the meter runs.
 #[derive(Debug)]
-pub(super) struct Observed(EngineName, Arc<dyn Engine>);
+pub(super) struct Observed {
+    name: EngineName,
+    preference: Preference,
+    engine: Arc<dyn Engine>,
+}
 
 impl Observed {
-    pub(super) fn new(name: EngineName) -> Self {
-        Self(name, name.engine())
+    pub(super) fn new(name: EngineName, preference: Preference) -> Self {
+        Self { name, preference, engine: name.preferring(preference) }
     }
 }
 
 impl Engine for Observed {
     fn name(&self) -> &'static str {
-        self.1.name()
+        self.engine.name()
     }
 
     fn profile(&self, form: Form) -> Result<Profile, Error> {
         // One that is too weak for people has none of its own.
-        Ok(self.0.round(form, None)?.profile)
+        self.name.profile(form, self.preference)
     }
 
     fn sizes(&self, spec: &RoundSpec) -> Result<Sizes, Error> {
-        self.1.sizes(spec)
+        self.engine.sizes(spec)
     }
 
     fn assurance(&self, spec: &RoundSpec) -> Result<Assurance, Error> {
-        self.1.assurance(spec)
+        self.engine.assurance(spec)
     }
 
     fn public_keys_bytes(&self) -> usize {
-        self.1.public_keys_bytes()
+        self.engine.public_keys_bytes()
     }
 
     fn client(&self, seed: &[u8; 32]) -> Box<dyn EngineClient> {
-        self.1.client(seed)
+        self.engine.client(seed)
     }
 
     fn public_keys(&self, encoded: &[u8]) -> Result<PublicKeys, Error> {
-        self.1.public_keys(encoded)
+        self.engine.public_keys(encoded)
     }
 
     fn prepare(&self, spec: &RoundSpec, contents: Contents<'_>) -> Result<Box<dyn PreparedRound>, Error> {
-        let round = self.1.prepare(spec, contents)?;
+        let round = self.engine.prepare(spec, contents)?;
         Meter::note(|meter| meter.bytes += round.memory_bytes() as u64);
         Ok(Box::new(Held(round)))
     }
@@ -91,8 +96,8 @@ impl Engine for Observed {
         contents: &[u8],
         public_keys: &[u8],
         request: &[u8],
-    ) -> Result<Vec<u8>, Error> {
-        self.1.recompute(spec, unit, contents, public_keys, request)
+    ) -> Result<Recomputed, Error> {
+        self.engine.recompute(spec, unit, contents, public_keys, request)
     }
 }
 

@@ -35,6 +35,7 @@ pub(crate) fn run_once(config: &Config, progress: &ProgressBar) -> anyhow::Resul
 async fn measure(config: &Config, progress: &ProgressBar) -> anyhow::Result<Report> {
     let orders = Orders {
         engine: config.engine,
+        prefer: config.prefer,
         code: config.code,
         retrieve: config.retrieve,
         users: config.users - config.clients,

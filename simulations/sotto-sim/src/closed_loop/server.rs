@@ -70,7 +70,7 @@ fn config(orders: &Orders) -> anyhow::Result<Config> {
 
 fn serve(orders: &Orders) -> anyhow::Result<()> {
     let began = Instant::now();
-    let engine: Arc<dyn Engine> = Arc::new(Observed::new(orders.engine));
+    let engine: Arc<dyn Engine> = Arc::new(Observed::new(orders.engine, orders.prefer));
     let (asked, mut requests) = mpsc::unbounded_channel();
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {

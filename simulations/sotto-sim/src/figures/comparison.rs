@@ -188,6 +188,7 @@ fn measure(
         retrieve,
         rounds: 1,
         engine,
+        prefer: sottod::Preference::Balanced,
         code,
         threads: None,
         gather_ms: GATHER_MS,

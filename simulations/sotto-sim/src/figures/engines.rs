@@ -1,6 +1,7 @@
 //! What figures 9, 10 and 11 share: the engines that they compare, and servers with their databases.
 
 use anyhow::{Context, ensure};
+use sottod::Preference;
 use tokio::runtime::Runtime;
 
 use crate::closed_loop::{GATHER_MS, Orders, TILE, Took};
@@ -27,6 +28,7 @@ pub(super) fn orders(engine: EngineName, n: usize, clients: u32) -> anyhow::Resu
     let code = CodeName::Single;
     Ok(Orders {
         engine,
+        prefer: Preference::default(),
         code,
         retrieve: 1,
         users,

@@ -182,6 +182,7 @@ impl Plan {
             retrieve: u16::try_from(k)?,
             rounds: 1,
             engine: system.engine,
+            prefer: sottod::Preference::Balanced,
             code: if k == 1 { CodeName::Cuckoo } else { system.code(k) },
             threads: None,
             gather_ms: closed_loop::GATHER_MS,

@@ -10,7 +10,7 @@ use sotto_protocol::deposit::{BOX_BYTES, DEPOSIT_BYTES};
 use sotto_protocol::manifest::{ENTRIES_MAX, expected_bucket_size, mapping_bytes};
 use sotto_protocol::table::{LOT_SLOTS, SENT_BYTES};
 use sotto_protocol::{CodeKind, CodeShape, Table};
-use sottod::Addressing;
+use sottod::{Addressing, Preference};
 
 use crate::engine::EngineName;
 use crate::pbc::CodeName;
@@ -68,7 +68,11 @@ impl VoceSize {
 }
 
 /// The shape that a server would choose, if the engine is Voce.
-pub(super) fn voce_shape(engine: EngineName, form: Form) -> anyhow::Result<Option<Shape>> {
+pub(super) fn voce_shape(
+    engine: EngineName,
+    form: Form,
+    preference: Preference,
+) -> anyhow::Result<Option<Shape>> {
     let (ending, buckets) = match engine {
         EngineName::Voce => (Ending::Selected, form.buckets),
         EngineName::VoceHint => (Ending::Hint, form.buckets),
@@ -76,7 +80,7 @@ pub(super) fn voce_shape(engine: EngineName, form: Form) -> anyhow::Result<Optio
         EngineName::VoceApart => (Ending::Hint, 1),
         _ => return Ok(None),
     };
-    Ok(Some(Shape::choose(ending, buckets, form.elements, form.element_bytes)?))
+    Ok(Some(Shape::choose(ending, buckets, form.elements, form.element_bytes, preference.into())?))
 }
 
 impl BucketSize {
@@ -139,6 +143,17 @@ impl RoundSize {
         addressing: Addressing,
         engine: EngineName,
     ) -> anyhow::Result<Self> {
+        Self::preferring(Preference::default(), users, retrieve, addressing, engine)
+    }
+
+    /// The same, arranged by a preference, which only Voce knows.
+    pub(crate) fn preferring(
+        preference: Preference,
+        users: usize,
+        retrieve: usize,
+        addressing: Addressing,
+        engine: EngineName,
+    ) -> anyhow::Result<Self> {
         let boxes = match addressing {
             Addressing::Labels => Some(users),
             Addressing::Slots | Addressing::Standing => {
@@ -158,9 +173,9 @@ impl RoundSize {
         let parameters =
             parameters.with_context(|| format!("a bucket of {elements} boxes has no arrangement"))?;
         let form = Form { buckets, elements, element_bytes: BOX_BYTES };
-        let voce = voce_shape(engine, form)?.map(|shape| VoceSize::of(&shape, buckets));
+        let voce = voce_shape(engine, form, preference)?.map(|shape| VoceSize::of(&shape, buckets));
         let bucket = BucketSize { elements, parameters, voce };
-        let sizes = engine.engine().sizes(&engine.round(form, None)?)?;
+        let sizes = engine.engine().sizes(&engine.round(form, Some(engine.profile(form, preference)?))?)?;
         Ok(Self { boxes, retrieve, buckets, choices, code, bucket, sizes })
     }
 

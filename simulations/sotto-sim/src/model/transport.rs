@@ -22,6 +22,7 @@ pub(super) fn measure(quick: bool) -> anyhow::Result<[f64; 2]> {
                 retrieve,
                 rounds: if quick { 1 } else { 3 },
                 engine: EngineName::Sealpir,
+                prefer: sottod::Preference::Balanced,
                 code: if retrieve == 1 { CodeName::Single } else { CodeName::Cuckoo },
                 threads: None,
                 gather_ms: GATHER_MS,

@@ -6,6 +6,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use rayon::ThreadPool;
 use sotto_protocol::deposit::BOX_BYTES;
+use sottod::Preference;
 
 use super::sizes::{VoceSize, voce_shape};
 use crate::cpu::{process_timed, timed};
@@ -41,7 +42,7 @@ impl Measured {
     ) -> anyhow::Result<Self> {
         let engine = name.engine();
         let of_round = Form { buckets: BUCKETS, elements, element_bytes: BOX_BYTES };
-        let shape = voce_shape(name, of_round)?.context("an engine that has packs")?;
+        let shape = voce_shape(name, of_round, Preference::default())?.context("an engine that has packs")?;
         let (buckets, threads) = (shape.unit_buckets(), pool.current_num_threads());
         let form = Form { buckets: buckets * threads, ..of_round };
         let spec = RoundSpec { round, ..name.round(form, Some(engine.profile(of_round)?))? };

@@ -5,7 +5,7 @@ use serde::Serialize;
 use sotto_protocol::audit::{AUDITED, RECEIPT_BYTES};
 use sotto_protocol::deposit::{BOX_BYTES, DEPOSIT_BYTES};
 use sotto_protocol::manifest::MANIFEST_BYTES;
-use sottod::Addressing;
+use sottod::{Addressing, Preference};
 
 use crate::model::{Calibration, RoundSize};
 
@@ -42,6 +42,9 @@ pub(super) struct Assumptions {
     /// Nodes that share the users. Each builds every round; three of them vote, if there are so many.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(super) nodes: u32,
+    /// With Voce, what its rounds are arranged for.
+    #[arg(long, value_enum, default_value_t)]
+    pub(super) prefer: Preference,
 }
 
 impl Assumptions {
@@ -145,8 +148,9 @@ impl Need {
         assumptions: &Assumptions,
         calibration: &Calibration,
     ) -> anyhow::Result<Self> {
-        let round = RoundSize::new(users, retrieve, addressing, calibration.engine)
-            .with_context(|| format!("{users} users"))?;
+        let round =
+            RoundSize::preferring(assumptions.prefer, users, retrieve, addressing, calibration.engine)
+                .with_context(|| format!("{users} users"))?;
         let constants = &calibration.constants;
         let mapping = round.mapping_bytes() as f64;
         let announced = MANIFEST_BYTES + SIGNATURE_BYTES + SEED_PROOF_BYTES;
@@ -239,7 +243,7 @@ impl Need {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "inside tests, failing loudly is the point")]
 pub(super) mod tests {
-    use sottod::Addressing;
+    use sottod::{Addressing, Preference};
 
     use super::{Assumptions, Between, Need};
     use crate::engine::EngineName;
@@ -249,7 +253,7 @@ pub(super) mod tests {
     use crate::model::{Calibration, Uncertainty};
 
     pub(in crate::plan) const ASSUMED: Assumptions =
-        Assumptions { retained: 2, load: 0.8, connection_kib: 64.0, nodes: 1 };
+        Assumptions { retained: 2, load: 0.8, connection_kib: 64.0, nodes: 1, prefer: Preference::Balanced };
 
     pub(in crate::plan) fn calibration() -> Calibration {
         let error = |spread, residual| Uncertainty { spread, residual };

@@ -5,6 +5,7 @@
 
 use anyhow::ensure;
 use serde::Serialize;
+use sottod::Preference;
 
 use super::estimate::Need;
 use crate::closed_loop::{self, Config};
@@ -61,6 +62,7 @@ pub(super) fn run(
     arguments: &ValidationArguments,
     first: &Calibration,
     again: &dyn Fn() -> anyhow::Result<Calibration>,
+    prefer: Preference,
     need: &dyn Fn(usize, &Calibration) -> anyhow::Result<Need>,
     json: bool,
 ) -> anyhow::Result<()> {
@@ -72,7 +74,7 @@ pub(super) fn run(
     );
     for &users in &arguments.validate_users {
         let early = need(users as usize, &before)?;
-        let report = closed_loop(arguments, users, &early, before.engine)?;
+        let report = closed_loop(arguments, users, &early, (before.engine, prefer))?;
         before = again()?;
         let one = compare(users, &[early, need(users as usize, &before)?], &report);
         println!(
@@ -97,7 +99,7 @@ fn closed_loop(
     arguments: &ValidationArguments,
     users: u32,
     need: &Need,
-    engine: EngineName,
+    (engine, prefer): (EngineName, Preference),
 ) -> anyhow::Result<closed_loop::Report> {
     let config = Config {
         users,
@@ -105,6 +107,7 @@ fn closed_loop(
         retrieve: need.round.retrieve.try_into()?,
         rounds: arguments.rounds,
         engine,
+        prefer,
         code: need.round.code_name(),
         threads: None,
         gather_ms: closed_loop::GATHER_MS,

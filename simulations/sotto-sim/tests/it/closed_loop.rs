@@ -36,6 +36,28 @@ fn with_slots_every_message_arrives_without_a_mapping() {
     assert_eq!((number(&report, "/buckets"), number(&report, "/bucket_size")), (15.0, 119.0));
 }
 
+/// What a server prefers decides how long requests and answers are, and nothing else.
+#[test]
+fn a_server_arranges_its_rounds_for_time_or_for_bytes() {
+    let arguments =
+        "--users 4096 --clients 4 --retrieve 4 --rounds 1 --addressing slots --without-bare --json";
+    let bytes = |prefer: &str| {
+        let report = last_line(&closed_loop(&format!("{arguments} --engine voce-hint --prefer {prefer}")));
+        assert_eq!(report["prefer"], prefer);
+        for nothing in ["wrong", "missing"] {
+            assert_eq!(report[nothing], 0, "{prefer}: {nothing}");
+        }
+        let [query, answer, hint] =
+            ["query", "answer", "hint"].map(|part| number(&report, &format!("/bytes/{part}")));
+        (query, query + answer + hint)
+    };
+    let (time, balanced, least) = (bytes("time"), bytes("balanced"), bytes("bytes"));
+    assert!(time.0 > balanced.0 && balanced.0 > least.0, "fewer columns are longer queries");
+    assert!(time.1 > balanced.1 && balanced.1 > least.1, "{time:?} {balanced:?} {least:?}");
+    let refused = closed_loop(&format!("{arguments} --prefer time"));
+    assert!(!refused.status.success() && String::from_utf8_lossy(&refused.stderr).contains("--prefer"));
+}
+
 /// A loop that loses messages, or does not send what it counts, would measure something else than the system.
 #[test]
 fn every_message_arrives_and_every_byte_is_accounted_for() {

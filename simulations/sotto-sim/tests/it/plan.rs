@@ -116,6 +116,8 @@ fn a_plan_for_voce_has_its_own_constants_and_sizes() {
     // Keys come with every request, and nearly nothing is uploaded once.
     assert!(number(&read, "/keys_bytes_per_set") < 16.0);
     assert!((100_000.0..400_000.0).contains(&number(&read, "/up_bytes_per_user_round")), "{read}");
+    let for_time = json(&format!("{arguments} --constants constants.json --prefer time"), at);
+    assert!(number(&for_time, "/up_bytes_per_user_round") > number(&read, "/up_bytes_per_user_round"));
     for engine in ["sealpir", "voce", "xpir-2"] {
         let refused = plan(&format!("{arguments} --engine {engine} --constants constants.json"), at);
         assert!(!refused.status.success(), "{engine}");
@@ -137,6 +139,7 @@ fn refusals(at: &Path) {
         ("--users 4096 --round 0", "--round"),
         ("--users 4096 --round 30 --retrieve 0", "k = 0"),
         ("--users 4096 --round 30 --load 1.5", "--load"),
+        ("--users 4096 --round 30 --prefer time", "--prefer"),
         ("--users 4096 --round 30 --core-hour=-1", "price"),
         ("--users 4096 --round 30 --retained 5", "5"),
         ("--users 4096 --largest --cores 2 --memory 4", "--users"),

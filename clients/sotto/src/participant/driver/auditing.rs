@@ -91,7 +91,7 @@ impl Driver {
         }
         let manifest_key = self.server.manifest_key_of(announced.round);
         let (server, unit) = (self.audits.announced.clone(), drawn.map(|(unit, _)| unit));
-        (Auditing { server, announced, signed, manifest_key, unit }, evidence)
+        (Auditing { server, announced, signed, manifest_key, unit, published: None }, evidence)
     }
 
     /// Tells what was found. A proof is kept before the person is told of it.

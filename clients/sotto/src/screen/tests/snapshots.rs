@@ -124,7 +124,7 @@ fn another_conversation_is_opened_at_what_is_new_there() {
 #[test]
 fn an_alarm_is_unlike_all_else_and_stays_until_it_is_dismissed() {
     let mut stage = conversation(80, 24);
-    let cheats = "THE SERVER CHEATS: the server's answer of unit 3 in round 1230 is wrong, and signed by it; whoever knows \
+    let cheats = "THE SERVER CHEATS: the server's answer of unit 3 in round 1230, or its hint, is wrong, and signed by it; whoever knows \
                   its address can check that with 'sotto verify-proof /home/alice/proof-1230.sotto'";
     stage.happens(note(Severity::Alarm, cheats));
     stage.happens(note(

@@ -1,16 +1,18 @@
 //! A round of a server over the real engine, and one who asks it. The same seed gives the same bytes in any process.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use ed25519_dalek::SigningKey;
-use mpir::{Contents, EngineClient, Form, PreparedRound, Query, RoundSpec, sealpir};
+use mpir::{Contents, Engine, EngineClient, Form, PreparedRound, Query, RoundSpec, sealpir};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 use sha2::{Digest as _, Sha256};
-use sotto::audit::{Announced, Digests, Proof};
+use sotto::audit::{Announced, Digests, Proof, ShownHint};
 use sotto_protocol::audit::{Receipt, Statement, answer_digest, query_digest};
 use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::manifest::{
-    MAPPING_BLOOM, Manifest, SignedManifest, bucket_digest, buckets_digest, hint_digest,
+    MAPPING_BLOOM, Manifest, SignedManifest, bucket_digest, buckets_digest, hint_digest, unit_hint_digests,
 };
 use sotto_protocol::{
     CodeKind, MANIFEST_VERSION, PROTOCOL_VERSION, Round, RoundMode, SeedCommitment, ServerParameters,
@@ -23,12 +25,14 @@ pub(crate) const BUCKETS: u16 = 4;
 pub(crate) struct Scene {
     root: SigningKey,
     key: SigningKey,
+    engine: Arc<dyn Engine>,
     announced: Announced,
     manifest: Manifest,
     contents: Vec<Vec<u8>>,
     digests: Vec<[u8; 32]>,
     spec: RoundSpec,
     database: Box<dyn PreparedRound>,
+    hint: Vec<u8>,
     client: Box<dyn EngineClient>,
     pub(crate) keys: Bytes,
     rng: ChaCha20Rng,
@@ -43,6 +47,10 @@ pub(crate) struct Served {
 
 impl Scene {
     pub(crate) fn new(seed: u64, size: usize) -> Self {
+        Self::with(sealpir(), seed, size)
+    }
+
+    pub(crate) fn with(engine: Arc<dyn Engine>, seed: u64, size: usize) -> Self {
         let mut rng = ChaCha20Rng::seed_from_u64(seed);
         let mut secret = || {
             let mut bytes = [0; 32];
@@ -50,7 +58,6 @@ impl Scene {
             bytes
         };
         let (root, key) = (SigningKey::from_bytes(&secret()), SigningKey::from_bytes(&secret()));
-        let engine = sealpir();
         let client = engine.client(&secret());
         let parameters = ServerParameters {
             protocol_version: PROTOCOL_VERSION,
@@ -84,7 +91,7 @@ impl Scene {
             (0..).zip(&contents).map(|(number, boxes)| bucket_digest(number, boxes)).collect();
         let form = Form { buckets: BUCKETS.into(), elements: size, element_bytes: BOX_BYTES };
         let profile = engine.profile(form).unwrap();
-        let manifest = Manifest {
+        let mut manifest = Manifest {
             version: MANIFEST_VERSION,
             round: Round(77),
             entries: 2 * size as u64 - 1,
@@ -100,17 +107,33 @@ impl Scene {
             deposits_digest: [6; 32],
             buckets_digest: buckets_digest(&digests),
             profile: profile.0,
-            hint_digest: hint_digest([&[][..]; BUCKETS as usize]),
+            hint_digest: [0; 32],
             previous: [7; 32],
         };
         manifest.check().unwrap();
         let seed = manifest.retrieval_seed(&root.verifying_key().to_bytes());
         let spec = RoundSpec { seed, whitening: seed, round: manifest.round.0, form, profile };
         let database = engine.prepare(&spec, Contents { different: &contents, copies: 1 }).unwrap();
+        let hint = database.hint().to_vec();
+        manifest.hint_digest = hint_digest(&unit_hint_digests(database.sizes().hints(&hint).unwrap()));
         let keys = client.public_keys().into();
         let announced =
             Announced { announcement: parameters.encode(), endorsement: endorse(&root, &parameters) };
-        Self { root, key, announced, manifest, contents, digests, spec, database, client, keys, rng }
+        Self {
+            root,
+            key,
+            engine,
+            announced,
+            manifest,
+            contents,
+            digests,
+            spec,
+            database,
+            hint,
+            client,
+            keys,
+            rng,
+        }
     }
 
     pub(crate) fn root(&self) -> RootKey {
@@ -126,7 +149,7 @@ impl Scene {
     /// A multi-query, and what a server answers that changes its answers before it signs them.
     pub(crate) fn serve(&mut self, change: impl FnOnce(&mut Vec<Vec<u8>>)) -> Served {
         let request = self.client.cover(self.spec.clone(), &mut self.rng).unwrap().bytes;
-        let keys = sealpir().public_keys(&self.keys).unwrap();
+        let keys = self.engine.public_keys(&self.keys).unwrap();
         let sizes = self.database.sizes();
         let query = [Query { keys: &keys, request: &request }];
         let answer = |unit| self.database.answer(unit, &query).pop().unwrap().unwrap();
@@ -141,8 +164,19 @@ impl Scene {
         Served { queries, answers, receipt }
     }
 
-    /// What a client holds that was served so, about one unit, which is a bucket.
+    /// A server that publishes another hint than its buckets have, and announces it.
+    pub(crate) fn publish(&mut self, change: impl FnOnce(&mut Vec<u8>)) {
+        change(&mut self.hint);
+        let parts = self.database.sizes();
+        self.manifest.hint_digest = hint_digest(&unit_hint_digests(parts.hints(&self.hint).unwrap()));
+    }
+
+    /// What a client holds that was served so, about one unit.
     pub(crate) fn proof(&self, unit: u16, served: &Served) -> Proof {
+        let sizes = self.database.sizes();
+        let buckets = sizes.units.range(unit.into());
+        let part = || Bytes::copy_from_slice(&self.hint[sizes.hint.range(unit.into())]);
+        let digests = || unit_hint_digests(sizes.hints(&self.hint).unwrap());
         let (queries, answers) = exchanged(&served.queries, &served.answers);
         let number = usize::from(unit);
         Proof {
@@ -154,7 +188,8 @@ impl Scene {
             keys: self.keys.clone(),
             query: served.queries[number].clone().into(),
             answer: served.answers[number].clone().into(),
-            boxes: self.contents[number].clone().into(),
+            boxes: self.contents[buckets].concat().into(),
+            hint: (sizes.hint.bytes() > 0).then(|| ShownHint { digests: digests(), part: part() }),
         }
     }
 }

@@ -49,6 +49,16 @@ pub(crate) use rows::{COLUMNS, Lanes, OrbitKeys, OrbitWalk, Pairs, RowSums, Sele
 use super::modulus::{Modulus, ShoupFactor};
 use super::tables::{Digit, NttTables, VectorSource};
 
+/// Begins to fetch the cache line at a place, where there is an instruction for it, while other things are computed. Nothing is read
+/// that a program could see, so that any address will do, one behind the end of everything too.
+#[inline(always)]
+pub fn fetch(place: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    vector512::fetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(place);
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = place;
+}
+
 /// As [`core::array::from_fn`], and always a part of what calls it. That one is now and then a function of its own: what it makes
 /// is then computed without the features of whoever calls it and without what is known there, several times as slowly.
 #[inline(always)]

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mpir::{
-    Assurance, Contents, Engine, EngineClient, Error, Form, PreparedRound, Profile, PublicKeys, RoundSpec,
-    Sizes, noop,
+    Assurance, Contents, Engine, EngineClient, Error, Form, PreparedRound, Profile, PublicKeys, Recomputed,
+    RoundSpec, Sizes, noop,
 };
 use sotto_protocol::Round;
 use tokio::time::sleep;
@@ -74,7 +74,7 @@ impl Engine for Arranged {
         content: &[u8],
         keys: &[u8],
         request: &[u8],
-    ) -> Result<Vec<u8>, Error> {
+    ) -> Result<Recomputed, Error> {
         self.engine.recompute(&self.bare(spec)?, unit, content, keys, request)
     }
 }

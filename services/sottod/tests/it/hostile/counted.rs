@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use mpir::{
     Assurance, Contents, Engine, EngineClient, Error, Form, PreparedRound, Profile, PublicKeys, Query,
-    RoundSpec, Sizes,
+    Recomputed, RoundSpec, Sizes,
 };
 
 /// An engine that counts the rounds it holds.
@@ -87,7 +87,7 @@ impl Engine for Counted {
         contents: &[u8],
         public_keys: &[u8],
         request: &[u8],
-    ) -> Result<Vec<u8>, Error> {
+    ) -> Result<Recomputed, Error> {
         self.0.recompute(spec, unit, contents, public_keys, request)
     }
 }
