@@ -42,14 +42,13 @@ fn a_server_arranges_its_rounds_for_time_or_for_bytes() {
     let arguments =
         "--users 4096 --clients 4 --retrieve 4 --rounds 1 --addressing slots --without-bare --json";
     let bytes = |prefer: &str| {
-        let report = last_line(&closed_loop(&format!("{arguments} --engine voce-hint --prefer {prefer}")));
+        let report = last_line(&closed_loop(&format!("{arguments} --engine voce --prefer {prefer}")));
         assert_eq!(report["prefer"], prefer);
         for nothing in ["wrong", "missing"] {
             assert_eq!(report[nothing], 0, "{prefer}: {nothing}");
         }
-        let [query, answer, hint] =
-            ["query", "answer", "hint"].map(|part| number(&report, &format!("/bytes/{part}")));
-        (query, query + answer + hint)
+        let [query, answer] = ["query", "answer"].map(|part| number(&report, &format!("/bytes/{part}")));
+        (query, query + answer)
     };
     let (time, balanced, least) = (bytes("time"), bytes("balanced"), bytes("bytes"));
     assert!(time.0 > balanced.0 && balanced.0 > least.0, "fewer columns are longer queries");

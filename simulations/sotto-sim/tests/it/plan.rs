@@ -116,8 +116,12 @@ fn a_plan_for_voce_has_its_own_constants_and_sizes() {
     // Keys come with every request, and nearly nothing is uploaded once.
     assert!(number(&read, "/keys_bytes_per_set") < 16.0);
     assert!((100_000.0..400_000.0).contains(&number(&read, "/up_bytes_per_user_round")), "{read}");
-    let for_time = json(&format!("{arguments} --constants constants.json --prefer time"), at);
-    assert!(number(&for_time, "/up_bytes_per_user_round") > number(&read, "/up_bytes_per_user_round"));
+    let sent = |prefer| {
+        let plan =
+            json(&format!("{arguments} --retrieve 64 --constants constants.json --prefer {prefer}"), at);
+        number(&plan, "/up_bytes_per_user_round")
+    };
+    assert!(sent("time") > sent("balanced"));
     for engine in ["sealpir", "voce", "xpir-2"] {
         let refused = plan(&format!("{arguments} --engine {engine} --constants constants.json"), at);
         assert!(!refused.status.success(), "{engine}");
