@@ -28,12 +28,11 @@ pub(crate) struct Buffers {
 }
 
 impl Buffers {
-    /// Nothing, and room for exactly so many boxes or somewhat more.
+    /// Any bytes, and room for exactly so many boxes or somewhat more.
     fn room_for_boxes(&self, boxes: usize) -> Taken<Vec<u8>> {
         let bytes = boxes * BOX_BYTES;
         let mut room = self.boxes.take(|buffer| fit(buffer, bytes));
-        room.clear();
-        room.reserve_exact(bytes);
+        room.reserve_exact(bytes.saturating_sub(room.len()));
         room
     }
 }
@@ -196,6 +195,7 @@ impl Laid {
     fn by_labels(buffers: &Buffers, mut deposits: Vec<Deposit>, seed: &[u8; 32]) -> Self {
         arrange(&mut deposits, seed);
         let mut boxes = buffers.room_for_boxes(deposits.len());
+        boxes.clear();
         deposits.iter().for_each(|deposit| boxes.extend_from_slice(&deposit.sealed.0));
         Self {
             labels: deposits.iter().map(|deposit| deposit.label).collect(),
@@ -214,6 +214,7 @@ impl Laid {
         let table = Table::holding(sealed.lots).ok_or(BuildError::TooLarge)?;
         let laid = table.lay(deposits, seed);
         let mut boxes = buffers.room_for_boxes(table.places() as usize);
+        // What lay here is overwritten, every place of it.
         boxes.resize(table.places() as usize * BOX_BYTES, 0);
         let (places, _) = boxes.as_chunks_mut::<BOX_BYTES>();
         let cover = |place: u32, bytes: &mut [u8; BOX_BYTES]| {

@@ -7,6 +7,9 @@ use crate::pages::{PagePool, PageVec};
 use crate::ring::Pairs;
 use crate::ring::bits::unpack;
 
+/// Places that are whitened at a time, at least: as many as the widest kernel has lanes for.
+const TOGETHER: usize = 16;
+
 /// The coefficients of a bucket, in `[-t/2, t/2)`: block by block of 16 outputs, position by position. Where
 /// fields of columns take turns, as the shape says, one column's coefficients are every so many outputs.
 pub(super) struct Bucket {
@@ -31,22 +34,29 @@ impl Bucket {
         }
         let (positions, outputs) = (shape.positions(), shape.element_outputs());
         let mut pairs = pool.vector::<Pairs>(shape.bucket_outputs() / BLOCK * positions)?;
-        let mut bytes = vec![0; outputs * PLAINTEXT_BITS as usize / 8];
+        let (columns, width) = (shape.columns(), outputs * PLAINTEXT_BITS as usize / 8);
+        // Whitened together: places follow each other from one position to the next.
+        let at_once = TOGETHER.div_ceil(2 * columns);
+        let mut run = vec![0; at_once * 2 * columns * width];
         let mut values = [(); 2].map(|()| vec![0; outputs]);
         // Of so many columns outputs take turns; they are written a block at a time, with both rows of a position.
         let together = shape.interleaved_columns();
         let mut words = vec![0u32; together * outputs];
         for position in 0..positions {
-            for first in (0..shape.columns()).step_by(together) {
+            if position % at_once == 0 {
+                let place = 2 * position * columns;
+                run.fill(0);
+                let here = elements.chunks_exact(size).skip(place);
+                run.chunks_exact_mut(width)
+                    .zip(here)
+                    .for_each(|(to, element)| to[..size].copy_from_slice(element));
+                whitening.apply_all(&mut run, width, bucket, place);
+            }
+            for first in (0..columns).step_by(together) {
                 for column in 0..together {
                     for (parity, values) in values.iter_mut().enumerate() {
-                        let place = (2 * position + parity) * shape.columns() + first + column;
-                        bytes.fill(0);
-                        if let Some(element) = elements.chunks_exact(size).nth(place) {
-                            bytes[..size].copy_from_slice(element);
-                        }
-                        whitening.apply(&mut bytes, bucket, place);
-                        unpack(PLAINTEXT_BITS, &bytes, values);
+                        let at = (2 * (position % at_once) + parity) * columns + first + column;
+                        unpack(PLAINTEXT_BITS, &run[at * width..][..width], values);
                     }
                     join_rows(&mut words, &values, column, together);
                 }

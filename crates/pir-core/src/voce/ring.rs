@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use sha2::{Digest, Sha256};
 
 use crate::bfv;
-use crate::ring::{Evaluation, Modulus, Ntt, Polynomial, Rescale, bit_reverse, sampling};
+use crate::ring::{Evaluation, Modulus, Ntt, Polynomial, Rescale, bit_reverse, sampling, xor_keystreams};
 
 /// N: coefficients of a polynomial, outputs that are packed together.
 pub const DEGREE: usize = 2048;
@@ -169,7 +169,16 @@ impl Whitening {
     /// XORs the keystream of a place of the database into what lies there. What comes out looks uniform, whatever whoever does
     /// not know the seed has put there.
     pub(super) fn apply(&self, bytes: &mut [u8], bucket: usize, element: usize) {
-        sampling::whiten(bytes, &self.0, (bucket as u64) << 32 | element as u64);
+        sampling::whiten(bytes, &self.0, Self::stream(bucket, element));
+    }
+
+    /// The same for all places from one on, of so many bytes each.
+    pub(super) fn apply_all(&self, bytes: &mut [u8], size: usize, bucket: usize, first: usize) {
+        xor_keystreams(bytes, size, &self.0, Self::stream(bucket, first));
+    }
+
+    fn stream(bucket: usize, element: usize) -> u64 {
+        (bucket as u64) << 32 | element as u64
     }
 }
 

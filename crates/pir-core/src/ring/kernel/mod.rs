@@ -223,6 +223,10 @@ operations! {
     /// The inverse for one source: every `width` bytes give eight values.
     fn unpack(width: usize, packed: &[u8], out: &mut [u64]);
 
+    /// XORs the ChaCha8 keystream of `key` and the stream `first + i` into the bytes from `i size` on, `size` of them, for all of which
+    /// there are as many.
+    fn xor_keystreams(bytes: &mut [u8], size: usize, key: &[u8; 32], first: u64);
+
     /// Puts both halves of a selector, residues at the blocks that `selectors` has room for, in their places.
     fn arrange(modulus: &Modulus, selectors: &mut Selectors, client: usize, row: usize, halves: [&[u64]; 2]);
 

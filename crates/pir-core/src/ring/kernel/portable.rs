@@ -6,9 +6,16 @@ use super::moves::{self, next_sum, orbit_walk_by_steps};
 pub(super) use super::moves::{copy_runs, gather_columns, orbit_masks, radix_rows};
 use super::rows::{CHUNK, Lanes, OrbitWalk, Products, RowSums, Selectors, bundles};
 use crate::ring::modulus::{Modulus, ShoupFactor};
+use crate::ring::sampling::whiten;
 use crate::ring::tables::{Digit, NttTables, VectorSource};
 
 orbit_walk_by_steps!(pub(super) fn orbit_walk);
+
+pub(super) fn xor_keystreams(bytes: &mut [u8], size: usize, key: &[u8; 32], first: u64) {
+    for (stream, bytes) in (first..).zip(bytes.chunks_exact_mut(size)) {
+        whiten(bytes, key, stream);
+    }
+}
 
 /// Cooley-Tukey, natural order in, bit-reversed order out, two levels per pass. Values stay below `4q` between passes.
 pub(super) fn forward(tables: &NttTables, values: &mut [u64]) {

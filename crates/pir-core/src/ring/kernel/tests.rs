@@ -4,6 +4,7 @@ use rand_core::{Rng, SeedableRng};
 use super::{Available, Backend, COLUMNS, Digit, OrbitKeys, OrbitWalk, Pairs, Products, RowSums, Selectors};
 use crate::ring::automorphism::Automorphism;
 use crate::ring::modulus::Modulus;
+use crate::ring::sampling::whiten;
 use crate::ring::tables::{NttTables, SlotOrder, bit_reverse};
 
 const PRIMES: [u64; 3] = [65537, 68_719_230_977, 1_125_899_906_826_241];
@@ -337,6 +338,24 @@ fn every_back_end_moves_words_to_the_same_places() {
             run.map_or(u64::MAX, |run| source[9 * run + at - places[run][0]][(lane + 8 - places[run][1]) % 8])
         };
         assert_eq!(*found, core::array::from_fn(lane));
+    }
+}
+
+/// Shorter and longer than a block, at the turn of the streams' lower half, and as many as no vector has.
+#[test]
+fn every_back_end_gives_the_keystreams_of_the_cipher() {
+    let key = core::array::from_fn(|byte| 7 * byte as u8);
+    for (size, count) in [(8, 1), (64, 16), (72, 5), (288, 37), (1024, 17)] {
+        for first in [0, 5, u64::from(u32::MAX) - 3, 9 << 32] {
+            let words: Vec<u64> = (0..(size * count / 8) as u64).map(|word| word << 29).collect();
+            let found = assert_same("xor_keystreams", &words, |backend, out| {
+                backend.xor_keystreams(bytemuck::cast_slice_mut(out), size, &key, first);
+            });
+            let mut expected = words;
+            let elements = bytemuck::cast_slice_mut::<_, u8>(&mut expected).chunks_exact_mut(size);
+            (first..).zip(elements).for_each(|(stream, element)| whiten(element, &key, stream));
+            assert!(found == expected, "{count} of {size}");
+        }
     }
 }
 

@@ -71,6 +71,7 @@ portable! {
     fn permute(out: &mut [u64], source: &[u64], slots: &[u32], vectors: &[VectorSource]);
     fn pack(width: usize, slot: usize, sources: &[&[u64]], out: &mut [u8]);
     fn unpack(width: usize, packed: &[u8], out: &mut [u64]);
+    fn xor_keystreams(bytes: &mut [u8], size: usize, key: &[u8; 32], first: u64);
 }
 
 orbit_walk_by_steps!(

@@ -15,7 +15,7 @@ mod unpacker;
 
 pub(super) use super::avx512f::{
     add, centre, chunk, copy_runs, digit, gather_columns, orbit_masks, permute, radix_rows, round_digits,
-    subtract,
+    subtract, xor_keystreams,
 };
 pub(super) use dense::{orbit_crossings, orbit_products, pair_products};
 pub(super) use elementwise::{halves, multiply, rescale, rescale_difference, rescale_sum, scale, substitute};

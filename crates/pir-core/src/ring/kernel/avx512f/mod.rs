@@ -9,6 +9,7 @@
 mod dense;
 mod elementwise;
 mod field;
+mod keystream;
 mod moves;
 mod ntt;
 mod orbit;
@@ -23,6 +24,7 @@ pub(super) use elementwise::{
     add, centre, chunk, digit, halves, multiply, permute, rescale, rescale_difference, rescale_sum,
     rescaling, scale, substitute, subtract,
 };
+pub(super) use keystream::xor_keystreams;
 pub(super) use moves::{copy_runs, gather_columns, orbit_masks, radix_rows};
 pub(super) use ntt::{forward, inverse};
 pub(super) use orbit::orbit_walk;
