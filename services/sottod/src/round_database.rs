@@ -32,7 +32,8 @@ impl Buffers {
     fn room_for_boxes(&self, boxes: usize) -> Taken<Vec<u8>> {
         let bytes = boxes * BOX_BYTES;
         let mut room = self.boxes.take(|buffer| fit(buffer, bytes));
-        room.reserve_exact(bytes.saturating_sub(room.len()));
+        let more = bytes.saturating_sub(room.len());
+        room.reserve_exact(more);
         room
     }
 }

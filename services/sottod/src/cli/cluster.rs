@@ -12,12 +12,12 @@ use sotto_wire::address::parse_authority;
 use sotto_wire::{Address, AddressError, Host, RootKey, Transport};
 
 use super::keys::template;
-use super::settings::{FILE, Settings, environment};
+use super::settings::{FILE, Settings, check_preference, environment};
 use super::{Data, Failure};
 use crate::cluster::install::{self, Installed};
 use crate::cluster::making::{self, Begun, NewNode, NewNodes};
 use crate::cluster::{NodeId, more};
-use crate::{Addressing, EngineName, data};
+use crate::{Addressing, EngineName, Preference, data};
 
 /// Where clients reach a node that says nothing else.
 const PORT: u16 = 7370;
@@ -121,6 +121,9 @@ pub(super) struct NewOptions {
     /// What answers retrievals.
     #[arg(long, value_enum, default_value = "sealpir")]
     engine: EngineName,
+    /// With voce, voce-hint and voce-apart: what a round is arranged for.
+    #[arg(long, value_enum, default_value_t)]
+    prefer: Preference,
     /// Let everybody register who reaches a node, without a token.
     #[arg(long)]
     open_registration: bool,
@@ -212,6 +215,7 @@ fn elsewhere(text: &str, place: &Place) -> anyhow::Result<String> {
 }
 
 fn new(options: &NewOptions) -> Result<(), Failure> {
+    check_preference((options.engine, options.prefer)).map_err(Failure::misconfigured)?;
     let (voters, answerers) = places(options).map_err(Failure::misconfigured)?;
     let new = |places: &[Place]| places.iter().map(|place| node(options, place)).collect();
     let nodes = NewNodes { voters: new(&voters), answerers: new(&answerers) };
@@ -312,7 +316,7 @@ fn node(options: &NewOptions, place: &Place) -> NewNode {
         options.listen,
         Some(&public),
         options.addressing,
-        options.engine,
+        (options.engine, options.prefer),
         options.open_registration,
     );
     let port = format!("peers = \"0.0.0.0:{}\"", place.peers.1);

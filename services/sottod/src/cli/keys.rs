@@ -10,8 +10,8 @@ use sotto_files::replace;
 use sotto_wire::address::parse_authority;
 
 use super::Failure;
-use super::settings::{FILE, Settings, TEMPLATE, environment};
-use crate::{Addressing, EngineName, data};
+use super::settings::{FILE, Settings, TEMPLATE, check_preference, environment};
+use crate::{Addressing, EngineName, Preference, data};
 
 /// How a data directory is made.
 #[derive(Args)]
@@ -31,13 +31,16 @@ pub(super) struct InitOptions {
     /// What answers retrievals.
     #[arg(long, value_enum, default_value = "sealpir")]
     engine: EngineName,
+    /// With voce, voce-hint and voce-apart: what a round is arranged for.
+    #[arg(long, value_enum, default_value_t)]
+    prefer: Preference,
     /// Let everybody register who reaches the server, without a token.
     #[arg(long)]
     open_registration: bool,
 }
 
 pub(super) fn init(options: &InitOptions) -> Result<(), Failure> {
-    let InitOptions { data, public, listen, addressing, engine, open_registration } = options;
+    let InitOptions { data, public, listen, addressing, engine, prefer, open_registration } = options;
     if let Some(public) = public {
         parse_authority(public).map_err(Failure::misconfigured)?;
     }
@@ -45,7 +48,9 @@ pub(super) fn init(options: &InitOptions) -> Result<(), Failure> {
         Some(_) => ([0, 0, 0, 0], 7370).into(),
         None => ([127, 0, 0, 1], 7370).into(),
     });
-    let settings = template(listen, public.as_deref(), *addressing, *engine, *open_registration);
+    let arranged = (*engine, *prefer);
+    check_preference(arranged).map_err(Failure::misconfigured)?;
+    let settings = template(listen, public.as_deref(), *addressing, arranged, *open_registration);
     let path = data.join(FILE);
     // Before the keys, without which nothing is served: whoever has keys also has the configuration.
     data::create(data, || match fs::symlink_metadata(&path) {
@@ -80,7 +85,7 @@ pub(super) fn template(
     listen: SocketAddr,
     public: Option<&str>,
     addressing: Addressing,
-    engine: EngineName,
+    (engine, prefer): (EngineName, Preference),
     open_registration: bool,
 ) -> String {
     let mut settings = TEMPLATE.replace("listen = \"127.0.0.1:7370\"", &format!("listen = \"{listen}\""));
@@ -90,6 +95,7 @@ pub(super) fn template(
     let chosen = format!("addressing = \"{}\"", addressing.name());
     settings = settings.replace("addressing = \"labels\"", &chosen);
     settings = settings.replace("engine = \"sealpir\"", &format!("engine = \"{engine}\""));
+    settings = settings.replace("prefer = \"balanced\"", &format!("prefer = \"{}\"", prefer.name()));
     if open_registration {
         settings = settings.replace("registration = \"token\"", "registration = \"open\"");
     }

@@ -144,11 +144,7 @@ impl Settings {
             certificate.is_none() || self.data.is_some(),
             "a certificate needs the data directory of its cluster: set 'data' too"
         );
-        let (engine, prefer) = (rounds.engine.unwrap_or_default(), rounds.prefer.unwrap_or_default());
-        ensure!(
-            engine != EngineName::Sealpir || prefer == Preference::Balanced,
-            "'prefer' is for the engines voce, voce-hint and voce-apart: {engine} has one arrangement"
-        );
+        check_preference((rounds.engine.unwrap_or_default(), rounds.prefer.unwrap_or_default()))?;
         Ok(Config {
             transport: if self.plaintext == Some(true) { Transport::Plaintext } else { Transport::Tls },
             public: self.public.as_deref().map(parse_authority).transpose().context("'public'")?,
@@ -176,6 +172,15 @@ impl Settings {
             ..defaults
         })
     }
+}
+
+/// Whether an engine knows what it is to arrange rounds for.
+pub(super) fn check_preference((engine, prefer): (EngineName, Preference)) -> anyhow::Result<()> {
+    ensure!(
+        engine != EngineName::Sealpir || prefer == Preference::Balanced,
+        "'prefer' is for the engines voce, voce-hint and voce-apart: {engine} has one arrangement"
+    );
+    Ok(())
 }
 
 impl LimitSettings {
@@ -304,7 +309,8 @@ mod tests {
     use std::path::Path;
 
     use super::{LimitSettings, RoundSettings, Settings, TEMPLATE, Table, fields};
-    use crate::{Config, Limits};
+    use crate::cli::keys::template;
+    use crate::{Addressing, Config, EngineName, Limits, Preference, Registration};
 
     fn set(environment: &[(&str, &str)]) -> anyhow::Result<Settings> {
         let pairs = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
@@ -358,6 +364,19 @@ mod tests {
             )
         };
         assert_eq!(shape(&config), shape(&defaults));
+    }
+
+    #[test]
+    fn what_is_chosen_when_a_directory_is_made_stands_in_its_settings() {
+        let (engine, prefer) = (EngineName::Voce, Preference::Time);
+        let text = template(([127, 0, 0, 1], 9).into(), None, Addressing::Slots, (engine, prefer), true);
+        let settings: Settings = toml::from_str(&text).unwrap();
+        let rounds = &settings.rounds;
+        assert_eq!(
+            (rounds.addressing, rounds.engine, rounds.prefer),
+            (Some(Addressing::Slots), Some(engine), Some(prefer))
+        );
+        assert_eq!(settings.registration, Some(Registration::Open));
     }
 
     /// A preference that nothing heeds would be believed.
