@@ -21,7 +21,7 @@ use sotto_protocol::manifest::{bucket_digest, buckets_digest, hint_digest, unit_
 use sotto_session::round_spec;
 use sotto_wire::RootKey;
 
-pub use proof::{Digests, PROOF_MAX, Proof, ShownHint};
+pub use proof::{Digests, PROOF_MAX, Proof};
 pub use sotto_session::Announced;
 
 /// What a proof shows.
@@ -29,8 +29,10 @@ pub use sotto_session::Announced;
 pub enum Verdict {
     /// The server has signed an answer that is not the one to the query, or a hint that is not the one of the buckets.
     Cheated,
-    /// The server has signed the right answer and, if that is shown, the right hint.
+    /// The server has signed the right answer and, if the engine has one, the right hint.
     Honest,
+    /// The server has signed the right answer. Of the hint of its round nothing is shown.
+    HonestAnswer,
     /// Nothing, and why.
     Invalid(Invalid),
 }
@@ -51,7 +53,7 @@ pub enum Invalid {
     /// The server has not signed these keys, queries and answers.
     #[error("the server has not given a receipt for these keys, queries and answers")]
     Receipt,
-    /// The part of the hint is not the round's.
+    /// The digests are not those of the round's hint.
     #[error("the hint is not what the server has published of this round")]
     Hint,
     /// The query or the answer is not that of the receipt.
@@ -67,6 +69,9 @@ impl fmt::Display for Verdict {
         match self {
             Self::Cheated => f.write_str("the server has signed a wrong answer, or a wrong hint"),
             Self::Honest => f.write_str("the answer is right"),
+            Self::HonestAnswer => {
+                f.write_str("the answer is right, and of the hint of its round nothing is shown")
+            }
             Self::Invalid(reason) => write!(f, "this proves nothing: {reason}"),
         }
     }
@@ -77,16 +82,22 @@ impl fmt::Display for Verdict {
 #[must_use]
 pub fn judge(engines: &Engines, proof: &Proof, root: &RootKey) -> Verdict {
     match recomputed(engines, proof, root) {
-        Ok(Recomputed { answer, hint }) => {
-            let same = proof.hint.as_ref().is_none_or(|shown| shown.part == hint);
-            if same && proof.answer == answer { Verdict::Honest } else { Verdict::Cheated }
-        }
+        Ok(right) if right.answer != proof.answer || right.hint == Some(false) => Verdict::Cheated,
+        Ok(Right { hint: None, .. }) => Verdict::HonestAnswer,
+        Ok(_) => Verdict::Honest,
         Err(reason) => Verdict::Invalid(reason),
     }
 }
 
+/// What the server should have signed.
+struct Right {
+    answer: Vec<u8>,
+    /// Whether the published hint is right, if that is shown.
+    hint: Option<bool>,
+}
+
 /// The right answer and hint, if everything is signed by the server as it should be.
-fn recomputed(engines: &Engines, proof: &Proof, root: &RootKey) -> Result<Recomputed, Invalid> {
+fn recomputed(engines: &Engines, proof: &Proof, root: &RootKey) -> Result<Right, Invalid> {
     let Announced { announcement, endorsement } = &proof.announced;
     root.check_encoded(announcement, endorsement).map_err(|_| Invalid::Announcement)?;
     let manifest_key = proof.announced.manifest_key_of(proof.manifest.claimed_round());
@@ -103,7 +114,8 @@ fn recomputed(engines: &Engines, proof: &Proof, root: &RootKey) -> Result<Recomp
     if !proof.has_buckets_of(&manifest, sizes.units.range(unit)) {
         return Err(Invalid::Buckets);
     }
-    if !proof.hint.as_ref().is_none_or(|hint| hint.is_of(&manifest, proof.unit, count)) {
+    let is_of_round = |hints: &Vec<_>| hints.len() == count && hint_digest(hints) == manifest.hint_digest;
+    if !proof.hints.as_ref().is_none_or(is_of_round) {
         return Err(Invalid::Hint);
     }
     let keys = Sha256::digest(&proof.keys).into();
@@ -115,17 +127,16 @@ fn recomputed(engines: &Engines, proof: &Proof, root: &RootKey) -> Result<Recomp
     {
         return Err(Invalid::Answer);
     }
-    engine.recompute(&spec, unit, &proof.boxes, &proof.keys, &proof.query).map_err(|_| Invalid::Engine)
-}
-
-impl ShownHint {
-    /// Whether it is what the server has published of the round, of which there are so many units.
-    fn is_of(&self, manifest: &Manifest, unit: u16, units: usize) -> bool {
-        let Self { digests, part } = self;
-        digests.len() == units
-            && hint_digest(digests) == manifest.hint_digest
-            && digests.get(usize::from(unit)) == Some(&unit_hint_digest(unit, part))
-    }
+    let recomputed = engine.recompute(&spec, unit, &proof.boxes, &proof.keys, &proof.query);
+    let Recomputed { answer, hint } = recomputed.map_err(|_| Invalid::Engine)?;
+    let own = unit_hint_digest(proof.unit, &hint);
+    let hint = match &proof.hints {
+        Some(hints) => Some(hints[unit] == own),
+        None if sizes.hint.bytes() == 0 => Some(true),
+        None if count == 1 => Some(hint_digest(&[own]) == manifest.hint_digest),
+        None => None,
+    };
+    Ok(Right { answer, hint })
 }
 
 impl Proof {

@@ -123,7 +123,7 @@ fn proof() -> Proof {
         query: Bytes::from_static(b"query"),
         answer: Bytes::from_static(b"answer"),
         boxes: Bytes::from_static(&[12; BOX_BYTES]),
-        hint: None,
+        hints: Some(vec![[13; 32]]),
     }
 }
 

@@ -39,9 +39,9 @@ impl EngineName {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Preference {
-    /// The least work for the server, with longer queries.
+    /// The least work and memory for the server, with longer queries.
     Time,
-    /// Both, as docs/VOCE.md says.
+    /// Between the two.
     #[default]
     Balanced,
     /// The fewest bytes for clients, with more work and memory for the server.
@@ -85,7 +85,21 @@ impl fmt::Display for EngineName {
 mod tests {
     use clap::ValueEnum;
 
+    use mpir::Form;
+
     use super::{EngineName, Preference};
+
+    #[test]
+    fn every_engine_that_has_several_arrangements_heeds_what_is_preferred() {
+        for engine in EngineName::value_variants() {
+            let heeds = [500, 2_351, 8_448, 22_528, 90_112].into_iter().any(|elements| {
+                let form = Form { buckets: 96, elements, element_bytes: 288 };
+                let profile = |preference| engine.engine(preference).profile(form).unwrap();
+                profile(Preference::Time) != profile(Preference::Bytes)
+            });
+            assert_eq!(heeds, *engine != EngineName::Sealpir, "{engine}");
+        }
+    }
 
     #[test]
     fn every_engine_has_one_name_on_command_lines_and_in_files_and_clients_know_what_it_announces() {

@@ -26,15 +26,6 @@ pub struct Digests {
     pub answers: Vec<[u8; 32]>,
 }
 
-/// A unit's part of the hint that the server has published of the round, and by what it is known to be that.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ShownHint {
-    /// Of the parts of every unit, ascending, [`sotto_protocol::manifest::unit_hint_digest`].
-    pub digests: Vec<[u8; 32]>,
-    /// The unit's.
-    pub part: Bytes,
-}
-
 /// One unit's answer, and everything by which anybody can tell whether it is right. Nothing in it is checked before
 /// [`super::judge`].
 ///
@@ -42,7 +33,7 @@ pub struct ShownHint {
 ///
 /// | bytes | field |
 /// |---|---|
-/// | 12 | `"sotto proof"`, version 3, or 4 with a hint |
+/// | 12 | `"sotto proof"`, version 3, or 4 with digests of a hint |
 /// | 205, 64 | announcement, and the root key's signature |
 /// | 268, 64 | manifest, and its signature |
 /// | 64 | receipt |
@@ -53,7 +44,6 @@ pub struct ShownHint {
 /// | 4 + | length of the answer, at most 256 MiB, and it |
 /// | 4 + | length of the unit's buckets, at most 256 MiB, and their boxes |
 /// | 32 u | in version 4: digests of all parts of the hint |
-/// | 4 + | in version 4: length of the unit's part, at most 64 MiB, and it |
 #[derive(Clone, PartialEq, Eq)]
 pub struct Proof {
     /// What the server said of itself.
@@ -74,22 +64,23 @@ pub struct Proof {
     pub answer: Bytes,
     /// The boxes of the unit's buckets, those that pad them with them.
     pub boxes: Bytes,
-    /// If the engine has one, and this is to be looked at, too.
-    pub hint: Option<ShownHint>,
+    /// Of the parts of the hint of every unit, ascending, [`sotto_protocol::manifest::unit_hint_digest`], if the hint is to be looked at,
+    /// too. Of a round of one unit the manifest says as much.
+    pub hints: Option<Vec<[u8; 32]>>,
 }
 
 impl Proof {
     /// The layout above.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let Self { announced, manifest, receipt, unit, digests, keys, query, answer, boxes, hint } = self;
+        let Self { announced, manifest, receipt, unit, digests, keys, query, answer, boxes, hints } = self;
         // What is longer is refused when it is read.
         let length = |bytes: &Bytes| u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes();
         let lengths = [length(keys), length(query), length(answer), length(boxes)];
         let units = u16::try_from(digests.queries.len()).unwrap_or(u16::MAX);
         let mut encoded = [
             MAGIC.as_slice(),
-            &[VERSIONS[usize::from(hint.is_some())]],
+            &[VERSIONS[usize::from(hints.is_some())]],
             &announced.announcement,
             &announced.endorsement,
             &manifest.bytes,
@@ -110,9 +101,7 @@ impl Proof {
             boxes,
         ]
         .concat();
-        if let Some(ShownHint { digests, part }) = hint {
-            encoded.extend([digests.as_flattened(), &length(part), part].concat());
-        }
+        encoded.extend(hints.iter().flat_map(|hints| hints.as_flattened()));
         encoded
     }
 
@@ -145,17 +134,12 @@ impl Proof {
         let query = fields.counted(limits::QUERY_MAX)?;
         let answer = fields.counted(limits::ANSWER_MAX)?;
         let boxes = fields.counted(limits::UNIT_MAX)?;
-        let hint = match version == VERSIONS[1] {
-            true => {
-                Some(ShownHint { digests: fields.digests(units)?, part: fields.counted(limits::HINT_MAX)? })
-            }
-            false => None,
-        };
+        let hints = if version == VERSIONS[1] { Some(fields.digests(units)?) } else { None };
         if !fields.0.is_empty() {
             return Err(Malformed("proof: there is more behind it"));
         }
         let manifest = SignedManifest { bytes: encoded, signature, segment: None };
-        Ok(Self { announced, manifest, receipt, unit, digests, keys, query, answer, boxes, hint })
+        Ok(Self { announced, manifest, receipt, unit, digests, keys, query, answer, boxes, hints })
     }
 }
 

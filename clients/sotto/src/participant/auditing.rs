@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use super::keys::PublicKeys;
 use super::sessions::{Patience, Sessions};
-use crate::audit::{Announced, Digests, Proof, ShownHint, Verdict, judge};
+use crate::audit::{Announced, Digests, Proof, Verdict, judge};
 use crate::host::{Host, Work, run};
 
 /// How often the server lets the call be repeated.
@@ -130,7 +130,7 @@ pub(super) async fn download(
     sessions.call(patience, keys, call).await
 }
 
-/// Answers the query again, and computes the hint again if it came.
+/// Answers the query again. A wrong answer is found whether the hint comes or not.
 pub(super) async fn judge_evidence(
     host: &Arc<dyn Host>,
     engines: Engines,
@@ -142,25 +142,29 @@ pub(super) async fn judge_evidence(
         Ok(bytes) => bytes,
         Err(failure) => return Audit::Unavailable(failure),
     };
-    let Evidence { mut auditing, sizes, mut digests, receipt, keys, unit, query, answer } = evidence;
+    let Evidence { auditing, sizes, mut digests, receipt, keys, unit, query, answer } = evidence;
     let Some(receipt) = receipt else { return Audit::NoReceipt };
-    let hint = match auditing.published.take() {
-        Some(published) if sizes.hint.bytes() > 0 => published.await.ok(),
-        _ => None,
-    };
+    let Auditing { server: announced, announced: manifest, signed, published, .. } = auditing;
+    let all = engines.clone();
     let work = move || {
-        let list = boxes.split_to(boxes.len().min(32 * usize::from(auditing.announced.buckets)));
+        let list = boxes.split_to(boxes.len().min(32 * usize::from(manifest.buckets)));
         digests.buckets = list.as_chunks::<32>().0.to_vec();
-        let manifest = auditing.signed.with_segment(None);
-        let keys = keys.encoded;
-        let announced = auditing.server;
-        let hint = hint.and_then(|hint| {
-            let digests = unit_hint_digests(sizes.hints(&hint).ok()?);
-            Some(ShownHint { digests, part: part(&sizes.hint, &hint, unit) })
-        });
-        let proof = Proof { announced, manifest, receipt, unit, digests, keys, query, answer, boxes, hint };
+        let (manifest, keys) = (signed.with_segment(None), keys.encoded);
+        let proof =
+            Proof { announced, manifest, receipt, unit, digests, keys, query, answer, boxes, hints: None };
+        let verdict = judge(&all, &proof, &root);
+        (Box::new(proof), verdict)
+    };
+    let Some((mut proof, verdict)) = run(host, Work::Audit, work).await else { return Audit::Failed };
+    let (Verdict::HonestAnswer, Some(published)) = (verdict, published) else {
+        return Audit::Judged(proof, verdict);
+    };
+    // One that did not come shows nothing.
+    let Ok(hint) = published.await else { return Audit::Judged(proof, verdict) };
+    let work = move || {
+        proof.hints = sizes.hints(&hint).ok().map(unit_hint_digests);
         let verdict = judge(&engines, &proof, &root);
-        Audit::Judged(Box::new(proof), verdict)
+        Audit::Judged(proof, verdict)
     };
     run(host, Work::Audit, work).await.unwrap_or(Audit::Failed)
 }

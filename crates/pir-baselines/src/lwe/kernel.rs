@@ -107,13 +107,11 @@ trait Tile: Copy {
     /// Rows, and vectors, that there are registers for.
     const SHAPE: [usize; 2];
 
-    /// For each vector and row, all of one length, a multiple of [`STEP`], the sum of the products. `once` tells that the vectors, too, are
-    /// met only now.
+    /// For each vector and row, all of one length, a multiple of [`STEP`], the sum of the products.
     fn sums<const R: usize, const C: usize>(
         self,
         rows: [&[i8]; R],
         vectors: [[&[i16]; 2]; C],
-        once: bool,
     ) -> [[u32; R]; C];
 }
 
@@ -156,17 +154,16 @@ fn strips<T: Tile, const C: usize>(
     while row < panel.end {
         let of = |number: usize| &matrix.row(row + number)[columns.clone()];
         let (left, [most, _]) = (panel.end - row, T::SHAPE);
-        let once = panel.len() <= most;
         if most == 4 && left >= 4 {
-            let sums = tile.sums([of(0), of(1), of(2), of(3)], vectors, once);
+            let sums = tile.sums([of(0), of(1), of(2), of(3)], vectors);
             each(&sums, |vector, number, sum| add(vector, row + number, sum));
             row += 4;
         } else if most >= 2 && left >= 2 {
-            let sums = tile.sums([of(0), of(1)], vectors, once);
+            let sums = tile.sums([of(0), of(1)], vectors);
             each(&sums, |vector, number, sum| add(vector, row + number, sum));
             row += 2;
         } else {
-            let sums = tile.sums([of(0)], vectors, once);
+            let sums = tile.sums([of(0)], vectors);
             each(&sums, |vector, number, sum| add(vector, row + number, sum));
             row += 1;
         }
@@ -206,7 +203,6 @@ macro_rules! tiles {
                 self,
                 rows: [&[i8]; R],
                 vectors: [[&[i16]; 2]; C],
-                once: bool,
             ) -> [[u32; R]; C] {
                 let Self(simd) = self;
                 let rows = rows.map(|row| row.as_chunks::<$lanes>().0);
@@ -218,9 +214,6 @@ macro_rules! tiles {
                 for step in 0..steps {
                     if step.is_multiple_of(LINE / $lanes) {
                         rows.iter().for_each(|row| fetch(ahead(&row[step])));
-                    }
-                    if once && step.is_multiple_of(LINE / 2 / $lanes) {
-                        vectors.iter().flatten().for_each(|half| fetch(ahead(&half[step])));
                     }
                     let entries = rows.map(|row| $widen(simd, row[step]));
                     for (sums, halves) in sums.iter_mut().zip(&vectors) {
@@ -278,7 +271,6 @@ impl Tile for PlainTile {
         self,
         rows: [&[i8]; R],
         vectors: [[&[i16]; 2]; C],
-        _: bool,
     ) -> [[u32; R]; C] {
         vectors.map(|[low, high]| {
             rows.map(|row| {
@@ -305,7 +297,15 @@ mod tests {
     #[test]
     fn every_kernel_gives_the_same_words() {
         let mut rng = ChaCha20Rng::seed_from_u64(1);
-        let shapes = [(1, 1, 1), (2, 63, 2), (3, 64, 3), (5, 65, 4), (70, 300, 7), (9, CHUNK + 70, 5)];
+        let shapes = [
+            (1, 1, 1),
+            (2, 63, 2),
+            (3, 64, 3),
+            (5, 65, 4),
+            (70, 300, 7),
+            (9, CHUNK + 70, 5),
+            (6, 2 * CHUNK + 5, 1),
+        ];
         for (number, (rows, columns, count)) in shapes.into_iter().enumerate() {
             let mut matrix = ByteMatrix::zeros(&PagePool::default(), rows, columns).unwrap();
             let mut words = vec![vec![0u32; columns]; count];

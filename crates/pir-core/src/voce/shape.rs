@@ -576,6 +576,26 @@ mod tests {
         assert_eq!((balanced.query_bytes(), time.query_bytes()), (2_867, 5_733));
     }
 
+    /// Of 2^18 messages at k = 1, 16, 64 and 256, with slots: for the least time, balanced, and for the fewest bytes.
+    #[test]
+    fn columns_are_those_that_the_documents_measure() {
+        let measured = [
+            (Ending::Selected, 1, 270_336, [16, 48, 64]),
+            (Ending::Hint, 1, 270_336, [32, 32, 32]),
+            (Ending::Selected, 36, 22_528, [3, 12, 32]),
+            (Ending::Hint, 36, 22_528, [4, 4, 8]),
+            (Ending::Selected, 96, 8_448, [2, 8, 16]),
+            (Ending::Hint, 96, 8_448, [2, 4, 4]),
+            (Ending::Hint, 345, 2_351, [1, 2, 2]),
+        ];
+        for (ending, buckets, elements, expected) in measured {
+            let columns = [Preference::Time, Preference::Balanced, Preference::Bytes].map(|preference| {
+                Shape::choose(ending, buckets, elements, 288, preference).unwrap().columns()
+            });
+            assert_eq!(columns, expected, "{ending:?} {buckets}");
+        }
+    }
+
     /// Up to more elements than the noise allows.
     #[test]
     fn places_are_those_of_a_division() {

@@ -194,3 +194,28 @@ fn announce(server: &Running, durable: bool) -> std::io::Result<()> {
     writeln!(out, "to join: sotto init --server {} --name NAME", server.address())?;
     out.flush()
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::{Options, Settings};
+    use crate::{EngineName, Preference};
+
+    #[derive(Parser)]
+    struct Serve {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    #[test]
+    fn what_the_command_line_says_goes_before_the_settings() {
+        let line = ["serve", "--engine", "voce", "--prefer", "time", "--retrieve", "4"];
+        let mut settings: Settings =
+            toml::from_str("[rounds]\nprefer = \"bytes\"\nretrieve = 16\nretained = 3").unwrap();
+        Serve::parse_from(line).options.override_in(&mut settings);
+        let rounds = settings.rounds;
+        assert_eq!((rounds.engine, rounds.prefer), (Some(EngineName::Voce), Some(Preference::Time)));
+        assert_eq!((rounds.retrieve, rounds.retained), (Some(4), Some(3)));
+    }
+}

@@ -178,7 +178,8 @@ impl Settings {
 pub(super) fn check_preference((engine, prefer): (EngineName, Preference)) -> anyhow::Result<()> {
     ensure!(
         engine != EngineName::Sealpir || prefer == Preference::Balanced,
-        "'prefer' is for the engines voce, voce-hint and voce-apart: {engine} has one arrangement"
+        "'prefer' is for the engines voce, voce-hint and voce-apart, and {engine} has one arrangement: leave it out, or choose \
+         another engine"
     );
     Ok(())
 }
@@ -311,6 +312,7 @@ mod tests {
     use super::{LimitSettings, RoundSettings, Settings, TEMPLATE, Table, fields};
     use crate::cli::keys::template;
     use crate::{Addressing, Config, EngineName, Limits, Preference, Registration};
+    use mpir::Form;
 
     fn set(environment: &[(&str, &str)]) -> anyhow::Result<Settings> {
         let pairs = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
@@ -392,6 +394,13 @@ mod tests {
             }
         }
         config("engine = \"sealpir\"\nprefer = \"balanced\"").unwrap();
+        let profile = |prefer: &str| {
+            let text = format!("[rounds]\nengine = \"voce\"\nprefer = {prefer:?}");
+            let settings: Settings = toml::from_str(&text).unwrap();
+            let form = Form { buckets: 96, elements: 8_448, element_bytes: 288 };
+            settings.engine().profile(form).unwrap()
+        };
+        assert!(profile("time") != profile("balanced") && profile("balanced") != profile("bytes"));
         for other in ["engine = \"sealpir\"\nprefer = \"time\"", "prefer = \"bytes\""] {
             let error = config(other).err().unwrap().to_string();
             assert!(error.contains("'prefer'") && error.contains("voce"), "{error}");

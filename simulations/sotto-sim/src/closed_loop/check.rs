@@ -7,7 +7,7 @@ use anyhow::{Context, ensure};
 use bytes::Bytes;
 use mpir::{Engines, Parts};
 use serde::Serialize;
-use sotto::audit::{Digests, Proof, ShownHint, Verdict, judge};
+use sotto::audit::{Digests, Proof, Verdict, judge};
 use sotto_protocol::audit::{answer_digest, query_digest};
 use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::manifest::unit_hint_digests;
@@ -54,13 +54,7 @@ impl Client {
         };
         let number = |unit: usize| u16::try_from(sizes.request.number(unit)).unwrap_or(u16::MAX);
         let (queries, answers) = (parts(&sizes.request, query), parts(&sizes.answer, answers));
-        let hint = match sizes.hint.bytes() {
-            0 => None,
-            _ => Some(ShownHint {
-                digests: unit_hint_digests(sizes.hints(hint)?),
-                part: hint.slice(sizes.hint.range(unit)),
-            }),
-        };
+        let hints = unit_hint_digests(sizes.hints(hint)?);
         let proof = Proof {
             announced: self.session.announced().clone(),
             manifest: signed.clone().with_segment(None),
@@ -75,7 +69,7 @@ impl Client {
             query: queries[unit].clone(),
             answer: answers[unit].clone(),
             boxes,
-            hint,
+            hints: Some(hints),
         };
         let root = self.session.root_key();
         let started = process_milliseconds();

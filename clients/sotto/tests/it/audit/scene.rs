@@ -8,7 +8,7 @@ use mpir::{Contents, Engine, EngineClient, Form, PreparedRound, Query, RoundSpec
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 use sha2::{Digest as _, Sha256};
-use sotto::audit::{Announced, Digests, Proof, ShownHint};
+use sotto::audit::{Announced, Digests, Proof};
 use sotto_protocol::audit::{Receipt, Statement, answer_digest, query_digest};
 use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::manifest::{
@@ -175,8 +175,6 @@ impl Scene {
     pub(crate) fn proof(&self, unit: u16, served: &Served) -> Proof {
         let sizes = self.database.sizes();
         let buckets = sizes.units.range(unit.into());
-        let part = || Bytes::copy_from_slice(&self.hint[sizes.hint.range(unit.into())]);
-        let digests = || unit_hint_digests(sizes.hints(&self.hint).unwrap());
         let (queries, answers) = exchanged(&served.queries, &served.answers);
         let number = usize::from(unit);
         Proof {
@@ -189,7 +187,7 @@ impl Scene {
             query: served.queries[number].clone().into(),
             answer: served.answers[number].clone().into(),
             boxes: self.contents[buckets].concat().into(),
-            hint: (sizes.hint.bytes() > 0).then(|| ShownHint { digests: digests(), part: part() }),
+            hints: (sizes.hint.bytes() > 0).then(|| unit_hint_digests(sizes.hints(&self.hint).unwrap())),
         }
     }
 }
