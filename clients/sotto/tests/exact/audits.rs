@@ -83,7 +83,7 @@ async fn with_hint(buckets: u16) -> (World, Person) {
 async fn a_server_that_publishes_a_wrong_hint_is_convicted() {
     const WRONG: u64 = 6;
     for (buckets, shown) in [(12, true), (8, false)] {
-        let (mut world, mut alice) = with_hint(buckets).await;
+        let (world, mut alice) = with_hint(buckets).await;
         world.server.plan(Lie::Forge(Forgery::WrongHint), &(WRONG..1000), None);
         if !shown {
             world.server.plan(Lie::Refuse(Call::Hint, Refused::RoundNotReady), &(WRONG..1000), None);
@@ -113,7 +113,7 @@ async fn a_server_that_publishes_a_wrong_hint_is_convicted() {
 #[tokio::test(start_paused = true)]
 async fn a_hint_that_does_not_come_is_not_called_right() {
     const MISSING: u64 = 6;
-    let (mut world, mut alice) = with_hint(12).await;
+    let (world, mut alice) = with_hint(12).await;
     world.server.plan(Lie::Refuse(Call::Hint, Refused::RoundNotReady), &(MISSING..1000), None);
     world.until((MISSING + 5) * u64::from(ROUND_MS)).await;
     let found = findings(&mut alice);
@@ -128,7 +128,7 @@ async fn a_hint_that_does_not_come_is_not_called_right() {
 #[tokio::test(start_paused = true)]
 async fn a_wrong_answer_is_found_whether_the_hint_comes_or_not() {
     const WRONG: u64 = 6;
-    let (mut world, mut alice) = with_hint(12).await;
+    let (world, mut alice) = with_hint(12).await;
     world.server.tamper(Box::new(|round, answers| {
         if round >= FIRST.0 + WRONG {
             answers.iter_mut().for_each(|answer| answer[17] ^= 1);
@@ -148,7 +148,7 @@ async fn a_wrong_answer_is_found_whether_the_hint_comes_or_not() {
 async fn a_late_hint_is_not_seen() {
     let mut traces = Vec::new();
     for late in [None, Some(3000)] {
-        let (mut world, alice) = with_hint(12).await;
+        let (world, alice) = with_hint(12).await;
         if let Some(late) = late {
             world.server.plan(Lie::Delay(Call::Hint, late), &(0..1000), None);
         }
