@@ -44,7 +44,8 @@ const LEAST_FIELDS: usize = 256;
 const HINT_KIB: f64 = 15.0;
 /// See [`HINT_KIB`].
 const SELECTED_KIB: f64 = 100.0;
-/// What a KiB costs a server's core, microseconds: measured, with TLS and all.
+/// What a KiB costs a server's core, microseconds: estimated from closed loops, TLS and all, in which fewer columns gave back less
+/// than they saved in packing.
 const SERVED_KIB: f64 = 3.5;
 /// Cost of packing an output, microseconds for each client as measured with the kernel `avx512` (`docs/VOCE.md`).
 const PACKED_OUTPUT: f64 = 0.078;
