@@ -23,7 +23,7 @@ pub use tables::bit_reverse;
 
 pub(crate) use kernel::{
     COLUMNS, Lanes, OrbitKeys, OrbitWalk, Pairs, RowSums, Selectors, add, arrange, centre, chunk, copy_runs,
-    digit, gather_columns, halves, key_products, multiply, multiply_accumulate, orbit_crossings, orbit_masks,
-    orbit_products, pack, pair_products, radix_rows, reduce, round_digits, row_products, xor_keystreams,
+    digit, halves, key_products, multiply, multiply_accumulate, orbit_crossings, orbit_masks, orbit_products,
+    pack, pair_products, reduce, round_digits, row_products, weave_columns, xor_keystreams,
 };
-pub(crate) use tables::Digit;
+pub(crate) use tables::{Digit, SplitFactors};

@@ -3,9 +3,9 @@
 //! With `psi` the *least* primitive 2N-th root of unity modulo q and `br` the reversal of log2 N bits, slot `i` of the
 //! evaluation form is `p(psi^(2 br(i) + 1))`. This order is part of the encodings: every kernel must produce it.
 
-use super::kernel::{self, Lanes, OrbitWalk};
+use super::kernel::{self, Lanes, OrbitWalk, Pairs};
 use super::modulus::Modulus;
-use super::tables::{NttTables, SlotOrder};
+use super::tables::{NttTables, SlotOrder, SplitFactors};
 use crate::Error;
 
 /// The transform of one prime and one degree N; its tables are built once and never written again.
@@ -60,10 +60,29 @@ impl Ntt {
         kernel::forward(&self.tables, values);
     }
 
+    /// As [`Ntt::forward`], while what is read next is fetched.
+    pub(crate) fn forward_fetching(&self, values: &mut [u64], ahead: &[Lanes]) {
+        assert_eq!(values.len(), self.degree(), "one value per coefficient");
+        kernel::forward_fetching(&self.tables, values, ahead);
+    }
+
     /// A walk along the automorphisms, of which the slots are in orbit order: see [`kernel::orbit_walk`].
     pub(crate) fn orbit_walk(&self, walk: &OrbitWalk<'_>, sum: &mut [u64], kept: &mut [Lanes]) {
         assert_eq!(sum.len(), self.degree(), "one value per slot");
         kernel::orbit_walk(&self.tables, walk, sum, kept);
+    }
+
+    /// Transforms of 16 polynomials side by side, times factors: see [`kernel::radix_columns`].
+    pub(crate) fn radix_columns(
+        &self,
+        pairs: &[Pairs],
+        factors: &SplitFactors,
+        adds: bool,
+        scratch: &mut [Lanes],
+        out: &mut [[Lanes; 2]],
+    ) {
+        assert!(out.len() == self.degree() && pairs.len() <= self.degree(), "a column for each slot");
+        kernel::radix_columns(&self.tables, pairs, factors, adds, scratch, out);
     }
 
     /// In place, evaluations below `2q` to coefficients below `q`.

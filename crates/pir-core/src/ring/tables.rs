@@ -25,12 +25,18 @@ pub(crate) struct NttTables {
 
 /// Factors with values and quotients by the modulus apart, for kernels that read vectors of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct SplitFactors {
+pub(crate) struct SplitFactors {
     pub(super) values: Aligned<u64>,
     pub(super) quotients: Aligned<u64>,
 }
 
 impl SplitFactors {
+    /// Residues by which others are multiplied, as integers.
+    pub(crate) fn of_residues(modulus: &Modulus, residues: &[u64]) -> Self {
+        let factors: Vec<ShoupFactor> = residues.iter().map(|residue| modulus.shoup(*residue)).collect();
+        Self::of_integers(&factors)
+    }
+
     /// As integers: the quotient is `floor(value * 2^52 / q)`.
     fn of_integers(factors: &[ShoupFactor]) -> Self {
         let values = factors.iter().map(|factor| factor.value).collect();

@@ -38,7 +38,7 @@ impl Bucket {
         // Whitened together: places follow each other from one position to the next.
         let at_once = TOGETHER.div_ceil(2 * columns);
         let mut run = vec![0; at_once * 2 * columns * width];
-        let mut values = [(); 2].map(|()| vec![0; outputs]);
+        let mut values = vec![0; at_once * 2 * columns * outputs];
         // Of so many columns outputs take turns; they are written a block at a time, with both rows of a position.
         let together = shape.interleaved_columns();
         let mut words = vec![0u32; together * outputs];
@@ -51,14 +51,14 @@ impl Bucket {
                     .zip(here)
                     .for_each(|(to, element)| to[..size].copy_from_slice(element));
                 whitening.apply_all(&mut run, width, bucket, place);
+                unpack(PLAINTEXT_BITS, &run, &mut values);
             }
+            let (even, odd) =
+                values[position % at_once * 2 * columns * outputs..].split_at(columns * outputs);
             for first in (0..columns).step_by(together) {
                 for column in 0..together {
-                    for (parity, values) in values.iter_mut().enumerate() {
-                        let at = (2 * (position % at_once) + parity) * columns + first + column;
-                        unpack(PLAINTEXT_BITS, &run[at * width..][..width], values);
-                    }
-                    join_rows(&mut words, &values, column, together);
+                    let here = (first + column) * outputs..(first + column + 1) * outputs;
+                    join_rows(&mut words, [&even[here.clone()], &odd[here]], column, together);
                 }
                 let lines = pairs.iter_mut().skip(first * outputs / BLOCK * positions + position);
                 for (line, words) in lines.step_by(positions).zip(words.as_chunks::<BLOCK>().0) {
@@ -77,7 +77,7 @@ impl Bucket {
 
 /// Writes the coefficients of two rows of a column, every `together`th from its own on: in memory that of the first row, then that of
 /// the second.
-fn join_rows(words: &mut [u32], [even, odd]: &[Vec<u64>; 2], column: usize, together: usize) {
+fn join_rows(words: &mut [u32], [even, odd]: [&[u64]; 2], column: usize, together: usize) {
     let word = |even: u64, odd: u64| {
         let half = |value: u64| (value as u32).wrapping_sub(1 << (PLAINTEXT_BITS - 1)) & 0xffff;
         let word = half(even) | half(odd) << 16;

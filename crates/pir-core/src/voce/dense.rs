@@ -8,10 +8,10 @@ use super::database::Bucket;
 use super::format::{Keys, read_query};
 use super::ring::{DEGREE, MODULUS_BITS, ORBIT, QUERY_BITS, Ring, Round, Whitening};
 use super::shape::{BLOCK, Shape};
-use super::transform::{Content, Transformed};
+use super::transform::{Content, Part, Transformed};
 use crate::Error;
 use crate::pages::PagePool;
-use crate::ring::{Evaluation, OrbitKeys, Polynomial, orbit_products, pair_products};
+use crate::ring::{OrbitKeys, orbit_products, pair_products};
 
 /// Memory that units of retired rounds have left and others may take, by what it is for: each pool has pieces of one size.
 #[derive(Clone, Default)]
@@ -55,8 +55,8 @@ pub(super) struct Source<'a> {
     /// The unit's first bucket.
     first: usize,
     buckets: Vec<Bucket>,
-    /// The public halves of the unit's ciphertexts, over N, under `X -> X^-1`.
-    a: Vec<Polynomial<Evaluation>>,
+    /// Of each bucket.
+    parts: Vec<Vec<Part>>,
     /// Where the outputs of a pack's pieces go among its coefficients, where that is another place.
     places: Option<Vec<u16>>,
 }
@@ -77,32 +77,25 @@ impl<'a> Source<'a> {
         if contents.is_empty() || contents.len() > shape.unit_buckets() {
             return Err(Error::Shape("buckets of a unit"));
         }
-        let ring = Ring::get();
         let first = number * shape.unit_buckets();
         let whitening = Whitening::new(whitening);
         let bucket = |at: usize| Bucket::new(&pools.databases, shape, &whitening, first + at, contents[at]);
         let buckets = (0..contents.len()).into_par_iter().map(bucket).collect::<Result<Vec<_>, _>>()?;
-        let scale = ring.modulus().shoup(ring.modulus().inverse(DEGREE as u64));
-        let a = (0..shape.ciphertexts())
-            .map(|ciphertext| {
-                let mut a = round.query((number * shape.ciphertexts() + ciphertext) as u64);
-                a.scale(ring.modulus(), scale);
-                let (one, other) = a.residues_mut().split_at_mut(ORBIT);
-                one.swap_with_slice(other);
-                a
-            })
-            .collect();
+        let half = |ciphertext| round.query((number * shape.ciphertexts() + ciphertext) as u64);
+        let halves: Vec<_> = (0..shape.ciphertexts()).map(half).collect();
+        let parts = (0..contents.len()).into_par_iter().map(|bucket| Part::all(shape, &halves, bucket));
+        let parts = parts.collect();
         let moved = shape.interleaved_pieces() > 1;
         let output = |x: usize| {
             let (bucket, output) = shape.source(0, x);
             (bucket * shape.bucket_outputs() + output) as u16
         };
         let places = moved.then(|| (0..DEGREE).map(output).collect());
-        Ok(Self { pools, shape, round, first, buckets, a, places })
+        Ok(Self { pools, shape, round, first, buckets, parts, places })
     }
 
     fn pack(&self, pack: usize) -> Result<Packing, Error> {
-        let content = Content { shape: self.shape, buckets: &self.buckets, a: &self.a };
+        let content = Content { shape: self.shape, buckets: &self.buckets, parts: &self.parts };
         let transformed = Transformed::new(&self.pools.transforms, content, pack)?;
         Packing::new(&self.pools.packs, &self.round, &transformed)
     }

@@ -5,13 +5,15 @@
 //! is `sum over x of psi^(e x) (a d_x / N)(psi^f)`: a transform over i for every x, then one over x for every f. The first is made of
 //! `d_x(X^-1)`, whose coefficients stand in the order of positions, and has its values at `psi^-f`.
 
+use core::ops::Range;
+
 use super::database::Bucket;
 use super::ring::{DEGREE, LANES, ORBIT, Ring};
 use super::shape::{BLOCK, Shape};
 use crate::Error;
 use crate::pages::{PagePool, PageVec};
 use crate::ring::{
-    Aligned, Evaluation, Lanes, Polynomial, add, gather_columns, multiply, orbit_masks, radix_rows,
+    Aligned, Evaluation, Lanes, Polynomial, SplitFactors, multiply, orbit_masks, weave_columns,
 };
 
 /// Vectors of a polynomial.
@@ -33,10 +35,11 @@ pub(super) struct Transformed {
 /// What is left by one thread for the next pack.
 #[derive(Default)]
 struct Buffers {
-    /// A polynomial for each output of a block, of each piece of which outputs take turns.
+    /// Of each piece of which outputs take turns, a block of them at every slot.
+    columns: Aligned<[Lanes; BLOCK / LANES]>,
+    scratch: Aligned<Lanes>,
+    /// Eight polynomials.
     rows: Aligned<u64>,
-    /// The same for what another ciphertext adds.
-    more: Aligned<u64>,
 }
 
 /// Of which a pack is made.
@@ -44,8 +47,8 @@ struct Buffers {
 pub(super) struct Content<'a> {
     pub(super) shape: &'a Shape,
     pub(super) buckets: &'a [Bucket],
-    /// The public half of the unit's ciphertexts, divided by N, under `X -> X^-1`.
-    pub(super) a: &'a [Polynomial<Evaluation>],
+    /// Of each bucket.
+    pub(super) parts: &'a [Vec<Part>],
 }
 
 impl Transformed {
@@ -67,24 +70,15 @@ impl Transformed {
     fn over_positions(&mut self, buffers: &mut Buffers, content: Content<'_>, pack: usize) {
         let shape = content.shape;
         let (columns, pieces) = (shape.interleaved_columns(), shape.interleaved_pieces());
-        let many = BLOCK * pieces;
-        buffers.rows.resize(many * ROW_STRIDE, 0);
-        buffers.more.resize(BLOCK * ROW_STRIDE, 0);
-        for x in (0..DEGREE).step_by(many) {
-            for (part, rows) in buffers.rows.chunks_exact_mut(BLOCK * ROW_STRIDE).enumerate() {
+        buffers.columns.resize(pieces * DEGREE, [[0; LANES]; BLOCK / LANES]);
+        buffers.scratch.resize(BLOCK / LANES * DEGREE, [0; LANES]);
+        for x in (0..DEGREE).step_by(BLOCK * pieces) {
+            for (part, out) in buffers.columns.chunks_exact_mut(DEGREE).enumerate() {
                 let (bucket, output) = shape.source(pack, x + part * columns);
-                content.mask_outputs(bucket, output / BLOCK, rows, &mut buffers.more);
+                content.mask_outputs(bucket, output / BLOCK, &mut buffers.scratch, out);
             }
-            // Where the row of an output is: fields of columns, and of pieces, take turns.
-            let row = |at: usize| {
-                let (field, column) = (at / (columns * pieces), at % (columns * pieces));
-                let (part, lane) = (column / columns, field * columns + column % columns);
-                &buffers.rows[(part * BLOCK + lane) * ROW_STRIDE..][..DEGREE]
-            };
-            for eight in (0..many).step_by(LANES) {
-                let rows = core::array::from_fn(|lane| row(eight + lane));
-                gather_columns(&mut self.outer, OUTER_STRIDE, (x + eight) / LANES, rows);
-            }
+            // Fields of columns, and of pieces, take turns.
+            weave_columns(&mut self.outer, OUTER_STRIDE, x / LANES, &buffers.columns, pieces, columns);
         }
     }
 
@@ -97,7 +91,8 @@ impl Transformed {
                 // What was made at `psi^-f` is that of the other half.
                 let outer = &self.outer[(slot ^ ORBIT) * OUTER_STRIDE..][..VECTORS];
                 row[..DEGREE].copy_from_slice(outer.as_flattened());
-                ring.ntt.forward(&mut row[..DEGREE]);
+                let next = self.outer.get(((slot + 1) ^ ORBIT) * OUTER_STRIDE..).unwrap_or_default();
+                ring.ntt.forward_fetching(&mut row[..DEGREE], &next[..next.len().min(VECTORS)]);
             }
             let rows = core::array::from_fn(|row| &buffers.rows[row * ROW_STRIDE..][..DEGREE]);
             orbit_masks(&mut self.masks, rows, first / ORBIT, first % ORBIT / LANES);
@@ -111,38 +106,54 @@ impl Transformed {
 }
 
 impl Content<'_> {
-    /// `a d_x / N` under `X -> X^-1`, in slots, for a block of outputs of a bucket, row by row; 0 if there is no such bucket.
-    fn mask_outputs(&self, bucket: usize, block: usize, rows: &mut [u64], more: &mut [u64]) {
-        let (ring, positions) = (Ring::get(), self.shape.positions());
-        let modulus = ring.modulus();
-        let Some(content) = self.buckets.get(bucket) else { return rows.fill(0) };
-        let coefficients = self.shape.coefficients(bucket);
-        let of_bucket = coefficients.start / DEGREE..coefficients.end.div_ceil(DEGREE);
-        for ciphertext in of_bucket.clone() {
-            let here = ciphertext * DEGREE..(ciphertext + 1) * DEGREE;
-            let first = coefficients.start.max(here.start);
-            let last = coefficients.end.min(here.end);
-            let pairs =
-                &content.block(positions, block)[first - coefficients.start..last - coefficients.start];
-            let begins = ciphertext == of_bucket.start;
-            let target = if begins { &mut *rows } else { &mut *more };
-            // Places that no bucket, or another one, has.
-            let mut places = target.chunks_exact_mut(ROW_STRIDE).map(|row| {
-                row[..first - here.start].fill(0);
-                row[last - here.start..DEGREE].fill(0);
-                &mut row[first - here.start..last - here.start]
-            });
-            let places: [&mut [u64]; BLOCK] = core::array::from_fn(|_| places.next().unwrap_or_default());
-            radix_rows(modulus, pairs, places);
-            for row in target.chunks_exact_mut(ROW_STRIDE) {
-                ring.ntt.forward(&mut row[..DEGREE]);
-                multiply(modulus, &mut row[..DEGREE], self.a[ciphertext].residues());
-            }
-            if !begins {
-                for (row, more) in rows.chunks_exact_mut(ROW_STRIDE).zip(more.chunks_exact(ROW_STRIDE)) {
-                    add(modulus, &mut row[..DEGREE], &more[..DEGREE]);
-                }
-            }
+    /// `a d_x / N` under `X -> X^-1`, in slots, for a block of outputs of a bucket; 0 if there is no such bucket.
+    fn mask_outputs(
+        &self,
+        bucket: usize,
+        block: usize,
+        scratch: &mut [Lanes],
+        out: &mut [[Lanes; BLOCK / LANES]],
+    ) {
+        let Some((content, parts)) = self.buckets.get(bucket).zip(self.parts.get(bucket)) else {
+            return out.fill([[0; LANES]; BLOCK / LANES]);
+        };
+        let (ntt, pairs) = (&Ring::get().ntt, content.block(self.shape.positions(), block));
+        for (number, part) in parts.iter().enumerate() {
+            ntt.radix_columns(&pairs[part.positions.clone()], &part.factors, number > 0, scratch, out);
         }
+    }
+}
+
+/// The positions of a bucket whose coefficients are in one ciphertext.
+pub(super) struct Part {
+    positions: Range<usize>,
+    /// The ciphertext's public half over N, under `X -> X^-1`, times the power of X at which the first of them stands.
+    factors: SplitFactors,
+}
+
+impl Part {
+    /// Those of a bucket, from the public halves of all ciphertexts of the unit.
+    pub(super) fn all(shape: &Shape, halves: &[Polynomial<Evaluation>], bucket: usize) -> Vec<Self> {
+        let ring = Ring::get();
+        let modulus = ring.modulus();
+        let over = modulus.shoup(modulus.inverse(DEGREE as u64));
+        let coefficients = shape.coefficients(bucket);
+        let part = |ciphertext: usize| {
+            let first = coefficients.start.max(ciphertext * DEGREE);
+            let last = coefficients.end.min((ciphertext + 1) * DEGREE);
+            let mut factors = halves[ciphertext].clone();
+            factors.scale(modulus, over);
+            let (one, other) = factors.residues_mut().split_at_mut(ORBIT);
+            one.swap_with_slice(other);
+            let mut power = vec![0; DEGREE];
+            power[first % DEGREE] = 1;
+            ring.ntt.forward(&mut power);
+            multiply(modulus, &mut power, factors.residues());
+            Self {
+                positions: first - coefficients.start..last - coefficients.start,
+                factors: SplitFactors::of_residues(modulus, &power),
+            }
+        };
+        (coefficients.start / DEGREE..coefficients.end.div_ceil(DEGREE)).map(part).collect()
     }
 }

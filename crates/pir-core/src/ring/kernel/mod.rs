@@ -47,7 +47,7 @@ pub use rows::Products;
 pub(crate) use rows::{COLUMNS, Lanes, OrbitKeys, OrbitWalk, Pairs, RowSums, Selectors};
 
 use super::modulus::{Modulus, ShoupFactor};
-use super::tables::{Digit, NttTables, VectorSource};
+use super::tables::{Digit, NttTables, SplitFactors, VectorSource};
 
 /// Begins to fetch the cache line at a place, where there is an instruction for it, while other things are computed. Nothing is read
 /// that a program could see, so that any address will do, one behind the end of everything too.
@@ -114,6 +114,9 @@ macro_rules! operations {
 operations! {
     /// See `Ntt::forward`.
     fn forward(tables: &NttTables, values: &mut [u64]);
+
+    /// The same, while what is read next is fetched into the second-level cache: as many words at most.
+    fn forward_fetching(tables: &NttTables, values: &mut [u64], ahead: &[Lanes]);
 
     /// See `Ntt::inverse`.
     fn inverse(tables: &NttTables, values: &mut [u64]);
@@ -197,15 +200,32 @@ operations! {
     /// `a[i] = q + floor(centre(a[i]) / 2^shift + 1/2)`, where `centre` takes residues to `(-q/2, q/2)`.
     fn round_digits(modulus: &Modulus, shift: u32, a: &mut [u64]);
 
-    /// `out[c * stride + at]` becomes column c of eight rows of equal length. What is written is not kept in caches.
-    fn gather_columns(out: &mut [Lanes], stride: usize, at: usize, rows: [&[u64]; 8]);
+    /// Writes the columns of some parts, which have as many slots each, part by part: for slot f the vectors from `out[f * stride + at]`
+    /// on, two for each part. Of the parts `unit` lanes take turns. What is written is not kept in caches.
+    fn weave_columns(
+        out: &mut [Lanes],
+        stride: usize,
+        at: usize,
+        columns: &[[Lanes; 2]],
+        parts: usize,
+        unit: usize,
+    );
 
     /// `out[place ..]` begins with the first `length` of `source[b * stride ..]`, each moved up by `lanes`, where `[place, lanes]` is
     /// `places[b]`. What is written is not kept in caches.
     fn copy_runs(out: &mut [Lanes], places: &[[usize; 2]], source: &[Lanes], stride: usize, length: usize);
 
-    /// `rows[l][p] = c mod q`, `c = D0 + 2^13 D1` with `D0, D1 = pairs[p][2 l..]`, for 16 rows of as many words as there are pairs.
-    fn radix_rows(modulus: &Modulus, pairs: &[Pairs], rows: [&mut [u64]; 16]);
+    /// Lane l of `out[slot]` becomes, or with `adds` grows by, `factors[slot]` times what a polynomial has at that slot, modulo q: that of
+    /// which coefficient p is `D0 + 2^13 D1`, with `D0, D1 = pairs[p][2 l..]`, and all others are 0. `scratch` has as many
+    /// words as `out`.
+    fn radix_columns(
+        tables: &NttTables,
+        pairs: &[Pairs],
+        factors: &SplitFactors,
+        adds: bool,
+        scratch: &mut [Lanes],
+        out: &mut [[Lanes; 2]],
+    );
 
     /// For every step k of the walk, the last one first: the digit of `sum`, both in slots, is what `round_digits` makes of its
     /// coefficients. Its vector v of half h goes to `kept[br(v) * stride + 4 (k - first) + h]`, two further in the second chain, lanes

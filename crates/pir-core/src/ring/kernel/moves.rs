@@ -5,11 +5,56 @@ use super::rows::{Lanes, OrbitWalk, PAIR_LIMB, Pairs};
 use crate::ring::modulus::Modulus;
 use crate::ring::tables::bit_reverse;
 
-pub(super) fn gather_columns(out: &mut [Lanes], stride: usize, at: usize, rows: [&[u64]; 8]) {
-    for (column, out) in out.iter_mut().skip(at).step_by(stride).take(rows[0].len()).enumerate() {
-        *out = rows.map(|row| row[column]);
+pub(super) fn weave_columns(
+    out: &mut [Lanes],
+    stride: usize,
+    at: usize,
+    columns: &[[Lanes; 2]],
+    parts: usize,
+    unit: usize,
+) {
+    let slots = columns.len() / parts;
+    for (slot, out) in out.chunks_mut(stride).take(slots).enumerate() {
+        for (number, word) in out[at..][..2 * parts].as_flattened_mut().iter_mut().enumerate() {
+            let (part, lane) = (number / unit % parts, number / (unit * parts) * unit + number % unit);
+            *word = columns[part * slots + slot][lane / 8][lane % 8];
+        }
     }
 }
+
+/// The columns row by row, by the functions in scope. Whoever expands it has `radix_rows`, `forward` and `multiply`.
+macro_rules! radix_columns_by_rows {
+    ($(#[$attribute:meta])* $visibility:vis fn $name:ident) => {
+        $(#[$attribute])*
+        $visibility fn $name(
+            tables: &NttTables,
+            pairs: &[Pairs],
+            factors: &SplitFactors,
+            adds: bool,
+            scratch: &mut [Lanes],
+            out: &mut [[Lanes; 2]],
+        ) {
+            let (modulus, degree) = (tables.modulus(), out.len());
+            let rows = &mut scratch.as_flattened_mut()[..16 * degree];
+            rows.fill(0);
+            let mut coefficients = rows.chunks_exact_mut(degree).map(|row| &mut row[..pairs.len()]);
+            radix_rows(modulus, pairs, core::array::from_fn(|_| coefficients.next().unwrap_or_default()));
+            drop(coefficients);
+            for row in rows.chunks_exact_mut(degree) {
+                forward(tables, row);
+                multiply(modulus, row, &factors.values);
+            }
+            for (slot, out) in out.iter_mut().enumerate() {
+                for (lane, word) in out.as_flattened_mut().iter_mut().enumerate() {
+                    let value = rows[lane * degree + slot];
+                    *word = if adds { modulus.add(*word, value) } else { value };
+                }
+            }
+        }
+    };
+}
+
+pub(super) use radix_columns_by_rows;
 
 pub(super) fn copy_runs(
     out: &mut [Lanes],

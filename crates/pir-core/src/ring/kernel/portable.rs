@@ -2,19 +2,25 @@
 
 pub(super) use super::dense::{orbit_crossings, orbit_products, pair_products, round_digits};
 use super::each;
-use super::moves::{self, next_sum, orbit_walk_by_steps};
-pub(super) use super::moves::{copy_runs, gather_columns, orbit_masks, radix_rows};
-use super::rows::{CHUNK, Lanes, OrbitWalk, Products, RowSums, Selectors, bundles};
+use super::moves::{self, next_sum, orbit_walk_by_steps, radix_columns_by_rows, radix_rows};
+pub(super) use super::moves::{copy_runs, orbit_masks, weave_columns};
+use super::rows::{CHUNK, Lanes, OrbitWalk, Pairs, Products, RowSums, Selectors, bundles};
 use crate::ring::modulus::{Modulus, ShoupFactor};
 use crate::ring::sampling::whiten;
-use crate::ring::tables::{Digit, NttTables, VectorSource};
+use crate::ring::tables::{Digit, NttTables, SplitFactors, VectorSource};
 
 orbit_walk_by_steps!(pub(super) fn orbit_walk);
+radix_columns_by_rows!(pub(super) fn radix_columns);
 
 pub(super) fn xor_keystreams(bytes: &mut [u8], size: usize, key: &[u8; 32], first: u64) {
     for (stream, bytes) in (first..).zip(bytes.chunks_exact_mut(size)) {
         whiten(bytes, key, stream);
     }
+}
+
+/// It has no instruction for that.
+pub(super) fn forward_fetching(tables: &NttTables, values: &mut [u64], _: &[Lanes]) {
+    forward(tables, values);
 }
 
 /// Cooley-Tukey, natural order in, bit-reversed order out, two levels per pass. Values stay below `4q` between passes.

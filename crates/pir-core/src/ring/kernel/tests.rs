@@ -5,7 +5,7 @@ use super::{Available, Backend, COLUMNS, Digit, OrbitKeys, OrbitWalk, Pairs, Pro
 use crate::ring::automorphism::Automorphism;
 use crate::ring::modulus::Modulus;
 use crate::ring::sampling::whiten;
-use crate::ring::tables::{NttTables, SlotOrder, bit_reverse};
+use crate::ring::tables::{NttTables, SlotOrder, SplitFactors, bit_reverse};
 
 const PRIMES: [u64; 3] = [65537, 68_719_230_977, 1_125_899_906_826_241];
 
@@ -319,12 +319,6 @@ fn the_longest_sums_of_the_largest_products_do_not_overflow() {
 #[test]
 fn every_back_end_moves_words_to_the_same_places() {
     let words: Vec<u64> = (0..1 << 16).collect();
-    for half in [8usize, 16, 64, 1024] {
-        let rows: [&[u64]; 8] = core::array::from_fn(|row| &words[row * 3..][..half]);
-        assert_same("gather_columns", &vec![0; 8 * 3 * half], |backend, out| {
-            backend.gather_columns(out.as_chunks_mut().0, 3, 1, rows);
-        });
-    }
     let lanes = |first: usize, count: usize| -> Vec<[u64; 8]> {
         words[first..first + 8 * count].as_chunks().0.to_vec()
     };
@@ -359,11 +353,40 @@ fn every_back_end_gives_the_keystreams_of_the_cipher() {
     }
 }
 
+/// Parts take turns: of each part so many lanes, then of the next one.
 #[test]
-fn every_back_end_makes_coefficients_of_two_rows_exactly() {
+fn every_back_end_weaves_columns() {
+    for (parts, unit) in [(1, 1), (1, 8), (2, 4), (2, 2), (2, 1), (4, 2), (4, 1), (8, 1), (16, 1), (3, 2)] {
+        let (slots, stride) = (5, 2 * parts + 3);
+        let word = |part: usize, slot: usize, lane: usize| (1 + lane + 16 * (slot + slots * part)) as u64;
+        let columns: Vec<[[u64; 8]; 2]> = (0..parts * slots)
+            .map(|at| {
+                [0, 8].map(|half| core::array::from_fn(|lane| word(at / slots, at % slots, half + lane)))
+            })
+            .collect();
+        let found = assert_same("weave_columns", &vec![0; 8 * stride * slots], |backend, out| {
+            backend.weave_columns(out.as_chunks_mut().0, stride, 2, &columns, parts, unit);
+        });
+        for (slot, found) in found.chunks_exact(8 * stride).enumerate() {
+            let mut expected = vec![0; 8 * stride];
+            let turns = (0..16 / unit).flat_map(|turn| (0..parts).map(move |part| (part, unit * turn)));
+            let lanes = turns.flat_map(|(part, first)| (first..first + unit).map(move |lane| (part, lane)));
+            for (place, (part, lane)) in expected[16..].iter_mut().zip(lanes) {
+                *place = word(part, slot, lane);
+            }
+            assert_eq!(found, expected, "{parts} {unit}");
+        }
+    }
+}
+
+#[test]
+fn every_back_end_transforms_columns_of_two_rows_exactly() {
     let mut rng = ChaCha20Rng::seed_from_u64(12);
     for modulus in primes().into_iter().filter(|modulus| modulus.bits() > 24) {
-        for positions in [1usize, 8, 21, 64] {
+        for (degree, positions) in
+            [(64, 64), (64, 21), (2048, 1), (2048, 704), (2048, 1024), (2048, 1025), (2048, 2048)]
+        {
+            let tables = NttTables::new(modulus, degree, SlotOrder::Orbit).unwrap();
             let small = |rng: &mut ChaCha20Rng| match rng.next_u32() % 4 {
                 0 => -256,
                 1 => 255,
@@ -371,14 +394,29 @@ fn every_back_end_makes_coefficients_of_two_rows_exactly() {
             };
             let pairs: Vec<Pairs> =
                 (0..positions).map(|_| core::array::from_fn(|_| small(&mut rng))).collect();
-            let found = assert_same("radix_rows", &vec![0; 16 * positions], |backend, out| {
-                let mut rows = out.chunks_exact_mut(positions);
-                backend.radix_rows(&modulus, &pairs, core::array::from_fn(|_| rows.next().unwrap()));
-            });
-            for (at, found) in found.iter().enumerate() {
-                let pair = &pairs[at % positions][2 * (at / positions)..];
-                let c = i64::from(pair[0]) + (i64::from(pair[1]) << 13);
-                assert_eq!(*found, modulus.from_signed(c));
+            let mut residues =
+                |count: usize| -> Vec<u64> { (0..count).map(|_| rng.next_u64() % modulus.value()).collect() };
+            let (factors, before) = (residues(degree), residues(16 * degree));
+            let split = SplitFactors::of_residues(&modulus, &factors);
+            for adds in [false, true] {
+                let found = assert_same("radix_columns", &before, |backend, out| {
+                    let out = out.as_chunks_mut::<8>().0.as_chunks_mut::<2>().0;
+                    let mut scratch = vec![[7; 8]; 2 * degree];
+                    backend.radix_columns(&tables, &pairs, &split, adds, &mut scratch, out);
+                });
+                for lane in 0..16 {
+                    let mut expected = vec![0; degree];
+                    for (place, pair) in expected.iter_mut().zip(&pairs) {
+                        let [even, odd] = [pair[2 * lane], pair[2 * lane + 1]].map(i64::from);
+                        *place = modulus.from_signed(even + (odd << 13));
+                    }
+                    Available::portable().forward(&tables, &mut expected);
+                    for (slot, value) in expected.into_iter().enumerate() {
+                        let before = if adds { before[16 * slot + lane] } else { 0 };
+                        let expected = modulus.add(before, modulus.mul(value, factors[slot]));
+                        assert_eq!(found[16 * slot + lane], expected);
+                    }
+                }
             }
         }
     }

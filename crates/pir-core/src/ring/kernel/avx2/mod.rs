@@ -16,11 +16,11 @@ pub(super) use elementwise::{key_products, multiply, scale};
 pub(super) use ntt::{forward, inverse};
 pub(super) use product::{arrange, row_products};
 
-use super::moves::{self, orbit_walk_by_steps};
+use super::moves::{self, orbit_walk_by_steps, radix_columns_by_rows, radix_rows};
 use super::portable;
 use super::rows::{Lanes, OrbitKeys, OrbitWalk, Pairs};
 use crate::ring::modulus::{Modulus, ShoupFactor};
-use crate::ring::tables::{Digit, NttTables, VectorSource};
+use crate::ring::tables::{Digit, NttTables, SplitFactors, VectorSource};
 use elementwise::next_sum;
 
 /// Whether this machine can run the functions of this module.
@@ -45,9 +45,15 @@ portable! {
     fn orbit_products(modulus: &Modulus, digits: &[Lanes], keys: &OrbitKeys, out: &mut [&mut [u64]]);
     fn orbit_crossings(modulus: &Modulus, digits: &[Lanes], stride: usize, steps: usize, out: &mut [u64]);
     fn round_digits(modulus: &Modulus, shift: u32, a: &mut [u64]);
-    fn gather_columns(out: &mut [Lanes], stride: usize, at: usize, rows: [&[u64]; 8]);
     fn copy_runs(out: &mut [Lanes], places: &[[usize; 2]], source: &[Lanes], stride: usize, length: usize);
-    fn radix_rows(modulus: &Modulus, pairs: &[Pairs], rows: [&mut [u64]; 16]);
+    fn weave_columns(
+        out: &mut [Lanes],
+        stride: usize,
+        at: usize,
+        columns: &[[Lanes; 2]],
+        parts: usize,
+        unit: usize,
+    );
     fn orbit_masks(out: &mut [Lanes], rows: [&[u64]; 8], half: usize, group: usize);
     fn multiply_accumulate(modulus: &Modulus, sums: [&mut [u64]; 2], terms: &[(&[u64], &[u64])]);
     fn reduce(modulus: &Modulus, out: &mut [u64], sums: [&mut [u64]; 2]);
@@ -73,6 +79,16 @@ portable! {
     fn unpack(width: usize, packed: &[u8], out: &mut [u64]);
     fn xor_keystreams(bytes: &mut [u8], size: usize, key: &[u8; 32], first: u64);
 }
+
+#[target_feature(enable = "avx2,fma,bmi2")]
+pub(super) fn forward_fetching(tables: &NttTables, values: &mut [u64], _: &[Lanes]) {
+    forward(tables, values);
+}
+
+radix_columns_by_rows!(
+    #[target_feature(enable = "avx2,fma,bmi2")]
+    pub(super) fn radix_columns
+);
 
 orbit_walk_by_steps!(
     #[target_feature(enable = "avx2,fma,bmi2")]

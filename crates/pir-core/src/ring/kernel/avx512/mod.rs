@@ -13,13 +13,14 @@ mod prime;
 mod product;
 mod unpacker;
 
+use super::avx512f::radix_rows;
 pub(super) use super::avx512f::{
-    add, centre, chunk, copy_runs, digit, gather_columns, orbit_masks, permute, radix_rows, round_digits,
-    subtract, xor_keystreams,
+    add, centre, chunk, copy_runs, digit, orbit_masks, permute, round_digits, subtract, weave_columns,
+    xor_keystreams,
 };
 pub(super) use dense::{orbit_crossings, orbit_products, pair_products};
 pub(super) use elementwise::{halves, multiply, rescale, rescale_difference, rescale_sum, scale, substitute};
-pub(super) use ntt::{forward, inverse, orbit_walk};
+pub(super) use ntt::{forward, forward_fetching, inverse, orbit_walk, radix_columns};
 pub(super) use product::{arrange, key_products, multiply_accumulate, pack, reduce, row_products, unpack};
 
 /// Whether this machine can run the functions of this module.

@@ -5,34 +5,42 @@
 //! modulo 2^52 only, since multiplication reads no more, and one butterfly is 6 instructions, 3 of them multiplications.
 //! Without it (the longest primes), values stay below `4q` and `2q`, at 9 and 9 instructions.
 
+mod columns;
 mod orbit;
 
 use core::arch::x86_64::{
-    __m512i, _mm512_add_epi64, _mm512_permutex2var_epi64, _mm512_permutexvar_epi64, _mm512_setzero_si512,
-    _mm512_shuffle_i64x2, _mm512_sub_epi64, _mm512_unpackhi_epi64, _mm512_unpacklo_epi64,
+    __m512i, _MM_HINT_T1, _mm512_add_epi64, _mm512_permutex2var_epi64, _mm512_permutexvar_epi64,
+    _mm512_setzero_si512, _mm512_shuffle_i64x2, _mm512_sub_epi64, _mm512_unpackhi_epi64,
+    _mm512_unpacklo_epi64,
 };
 
 use super::super::avx512f::{LEAST_DEGREE, passes};
 use super::super::portable;
 use super::super::rows::Lanes;
-use super::super::vector512::{lanes, load, reduce_by, splat, store};
+use super::super::vector512::{fetch, lanes, load, reduce_by, splat, store};
 use super::prime::{Factor, Prime as Field};
 use crate::ring::tables::{NttTables, SplitFactors};
 
+pub(in super::super) use columns::radix_columns;
 pub(in super::super) use orbit::orbit_walk;
 
 passes!("avx512f,avx512ifma", 3);
 
 #[target_feature(enable = "avx512f,avx512ifma")]
 pub(in super::super) fn forward(tables: &NttTables, values: &mut [u64]) {
+    forward_fetching(tables, values, &[]);
+}
+
+#[target_feature(enable = "avx512f,avx512ifma")]
+pub(in super::super) fn forward_fetching(tables: &NttTables, values: &mut [u64], ahead: &[Lanes]) {
     if values.len() < LEAST_DEGREE {
         return portable::forward(tables, values);
     }
     // 4q + 2q * levels <= 2^52.
     if (4 + 2 * u64::from(values.len().ilog2())) * tables.modulus().value() <= 1 << 52 {
-        forward_passes::<true>(tables, values.as_chunks_mut().0);
+        forward_passes::<true>(tables, values.as_chunks_mut().0, ahead);
     } else {
-        forward_passes::<false>(tables, values.as_chunks_mut().0);
+        forward_passes::<false>(tables, values.as_chunks_mut().0, ahead);
     }
 }
 

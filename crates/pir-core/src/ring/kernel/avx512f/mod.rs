@@ -25,8 +25,8 @@ pub(super) use elementwise::{
     rescaling, scale, substitute, subtract,
 };
 pub(super) use keystream::xor_keystreams;
-pub(super) use moves::{copy_runs, gather_columns, orbit_masks, radix_rows};
-pub(super) use ntt::{forward, inverse};
+pub(super) use moves::{copy_runs, orbit_masks, radix_rows, weave_columns};
+pub(super) use ntt::{forward, forward_fetching, inverse, radix_columns};
 pub(super) use orbit::orbit_walk;
 pub(super) use passes::{LEAST_DEGREE, passes};
 pub(super) use product::{arrange, key_products, multiply_accumulate, pack, reduce, row_products, unpack};

@@ -3,8 +3,8 @@
 use core::arch::x86_64::{
     __m512i, _mm512_add_epi32, _mm512_castsi512_si256, _mm512_cvtepi32_epi64, _mm512_extracti64x4_epi64,
     _mm512_loadu_si512, _mm512_mask_add_epi64, _mm512_mask_blend_epi64, _mm512_movepi64_mask,
-    _mm512_permutexvar_epi64, _mm512_setzero_si512, _mm512_shuffle_i64x2, _mm512_slli_epi32,
-    _mm512_srai_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi64,
+    _mm512_permutex2var_epi64, _mm512_permutexvar_epi64, _mm512_setzero_si512, _mm512_shuffle_i64x2,
+    _mm512_slli_epi32, _mm512_srai_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi64,
 };
 
 use super::super::moves::{self, REVERSED};
@@ -42,19 +42,46 @@ fn transpose(rows: [__m512i; 8]) -> [__m512i; 8] {
     columns
 }
 
+/// Most parts whose columns take turns.
+const PARTS: usize = 8;
+
 #[target_feature(enable = "avx512f")]
-pub(in super::super) fn gather_columns(out: &mut [Lanes], stride: usize, at: usize, rows: [&[u64]; 8]) {
-    let vectors = rows.map(|row| row.as_chunks::<8>().0);
-    if !rows[0].len().is_multiple_of(8) {
-        return moves::gather_columns(out, stride, at, rows);
+pub(in super::super) fn weave_columns(
+    out: &mut [Lanes],
+    stride: usize,
+    at: usize,
+    columns: &[[Lanes; 2]],
+    parts: usize,
+    unit: usize,
+) {
+    if !parts.is_power_of_two() || parts > PARTS || parts > 1 && !matches!(unit * parts, 2 | 4 | 8) {
+        return moves::weave_columns(out, stride, at, columns, parts, unit);
     }
-    for i in 0..vectors[0].len() {
-        let mut block = [_mm512_setzero_si512(); 8];
-        for (lanes, row) in block.iter_mut().zip(&vectors) {
-            *lanes = load(&row[i]);
+    let slots = columns.len() / parts;
+    // Two by two, so that runs of lanes become twice as long, and sequences of vectors, too.
+    let places = [unit, 2 * unit, 4 * unit].map(|unit| {
+        let from = |lane: usize| (lane / (2 * unit) * unit + lane % unit + lane / unit % 2 * 8) as i64;
+        [0, 4].map(|first| lanes([0, 1, 2, 3, 4, 5, 6, 7].map(|lane| from(lane) + first)))
+    });
+    for (slot, out) in out.chunks_mut(stride).take(slots).enumerate() {
+        let mut x = [_mm512_setzero_si512(); 2 * PARTS];
+        for (part, x) in x.as_chunks_mut::<2>().0[..parts].iter_mut().enumerate() {
+            *x = [load(&columns[part * slots + slot][0]), load(&columns[part * slots + slot][1])];
         }
-        for (lane, column) in transpose(block).into_iter().enumerate() {
-            stream(&mut out[(8 * i + lane) * stride + at], column);
+        let mut length = 2;
+        for [low, high] in &places[..parts.ilog2() as usize] {
+            for two in x[..2 * parts].chunks_exact_mut(2 * length) {
+                let mut woven = [_mm512_setzero_si512(); 2 * PARTS];
+                for i in 0..length {
+                    woven[2 * i] = _mm512_permutex2var_epi64(two[i], *low, two[length + i]);
+                    woven[2 * i + 1] = _mm512_permutex2var_epi64(two[i], *high, two[length + i]);
+                }
+                two.copy_from_slice(&woven[..2 * length]);
+            }
+            length *= 2;
+        }
+        for (out, x) in out[at..].iter_mut().zip(&x[..2 * parts]) {
+            stream(out, *x);
         }
     }
     fence();

@@ -6,29 +6,42 @@
 //! What is multiplied has to be below 2^52.
 
 use core::arch::x86_64::{
-    __m512i, _mm512_add_pd, _mm512_castpd_si512, _mm512_castsi512_pd, _mm512_permutex2var_epi64,
+    __m512i, _MM_HINT_T1, _mm512_add_pd, _mm512_castpd_si512, _mm512_castsi512_pd, _mm512_permutex2var_epi64,
     _mm512_permutexvar_epi64, _mm512_setzero_si512, _mm512_shuffle_i64x2, _mm512_sub_pd,
     _mm512_unpackhi_epi64, _mm512_unpacklo_epi64,
 };
 
+use super::super::moves::radix_columns_by_rows;
 use super::super::portable;
-use super::super::rows::Lanes;
-use super::super::vector512::{lanes, load, splat, store};
+use super::super::rows::{Lanes, Pairs};
+use super::super::vector512::{fetch, lanes, load, splat, store};
+use super::elementwise::multiply;
 use super::field::{Factor, Field, double};
+use super::moves::radix_rows;
 use super::passes::{LEAST_DEGREE, passes};
 use crate::ring::tables::{NttTables, SplitFactors};
 
 passes!("avx512f,avx512dq", 2);
 
+radix_columns_by_rows!(
+    #[target_feature(enable = "avx512f,avx512dq")]
+    pub(in super::super) fn radix_columns
+);
+
 #[target_feature(enable = "avx512f,avx512dq")]
 pub(in super::super) fn forward(tables: &NttTables, values: &mut [u64]) {
+    forward_fetching(tables, values, &[]);
+}
+
+#[target_feature(enable = "avx512f,avx512dq")]
+pub(in super::super) fn forward_fetching(tables: &NttTables, values: &mut [u64], ahead: &[Lanes]) {
     if values.len() < LEAST_DEGREE {
         return portable::forward(tables, values);
     }
     if (4 + u64::from(values.len().ilog2())) * tables.modulus().value() <= 1 << 51 {
-        forward_passes::<true>(tables, values.as_chunks_mut().0);
+        forward_passes::<true>(tables, values.as_chunks_mut().0, ahead);
     } else {
-        forward_passes::<false>(tables, values.as_chunks_mut().0);
+        forward_passes::<false>(tables, values.as_chunks_mut().0, ahead);
     }
 }
 
