@@ -603,6 +603,8 @@ impl Inbox {
 
 #[cfg(test)]
 mod tests {
+    mod acknowledgements;
+
     use proptest::prelude::{any, proptest};
     use rand_chacha::ChaCha20Rng;
     use rand_core::{Rng, SeedableRng};

@@ -337,4 +337,109 @@ mod tests {
         let unsent = outbox.items.back().unwrap().check;
         assert_eq!((outbox.head(), outbox.agrees(head), outbox.agrees(unsent)), (head, Some(1), None));
     }
+
+    /// Of a sender that keeps nothing of the first messages any more a reader who lacks them goes on with the oldest, and with those
+    /// behind it that it has already; and what it never took it is never taken to have had.
+    #[test]
+    fn who_passes_over_what_does_not_come_keeps_what_is_behind_it() {
+        let (mut outbox, mut inbox) = (Outbox::default(), Inbox::default());
+        let mut all = Vec::new();
+        for number in 0..7_u8 {
+            outbox.push(Kind::Text, &[number], 8).unwrap();
+            all.push(on_its_way(&outbox.next(Round(0), false).unwrap()));
+        }
+        assert_eq!(read(&mut inbox, &all[0]), (1, false));
+        for early in [2, 3, 5, 6] {
+            assert_eq!(read(&mut inbox, &all[early]), (0, false));
+        }
+        // The first four are forgotten, and so the fifth is the oldest.
+        outbox.all_have(4);
+        outbox.begin(Round(REACTION_ROUNDS));
+        let mut oldest = outbox.send(0, Round(REACTION_ROUNDS)).unwrap();
+        assert_eq!((oldest.sequence, oldest.flags & FIRST), (5, FIRST));
+        assert_eq!(read(&mut inbox, &oldest), (3, true));
+        assert_eq!((inbox.complete, inbox.check), (7, outbox.head()));
+        // The reader has had all of one message, and of the others that were skipped none: no head of theirs takes it back.
+        for skipped in [&all[2], &all[3], &all[4]] {
+            assert_eq!(inbox.follow_back(skipped.before()), Ok(()), "before {}", skipped.sequence);
+        }
+        assert_eq!(inbox.complete, 7);
+        // A sender that has gone back, and says something else now.
+        oldest.content.push(9);
+        assert_eq!(read(&mut inbox, &oldest), (1, true));
+        assert_eq!(inbox.complete, 5);
+        assert_eq!(inbox.follow_back(all[1].before()), Err(super::WentBack));
+        assert_eq!((inbox.complete, inbox.check), (1, all[1].before()));
+    }
+
+    /// The reader has had messages without any check, whose numbers the sender repeats and goes on from.
+    #[test]
+    fn of_a_time_without_checks_the_senders_are_taken_for_right() {
+        let of_before = |complete| Inbox { complete, ..Inbox::default() };
+        let said = |sequence, before| Item::received(before, sequence, Kind::Text, 0, b"x");
+        let after = |item: &Item| check(item.before(), item);
+        // The next is taken behind whatever its sender says that comes before.
+        let (mut inbox, next) = (of_before(2), said(3, 5));
+        assert_eq!(read(&mut inbox, &next), (1, false));
+        assert_eq!((inbox.complete, inbox.check), (3, after(&next)));
+        // The last one is known by its repetition, and by nothing else.
+        let (mut inbox, last) = (of_before(2), said(2, 4));
+        assert_eq!(read(&mut inbox, &said(1, 0)), (0, false));
+        assert_eq!((inbox.complete, inbox.check), (2, 0));
+        assert_eq!(read(&mut inbox, &last), (0, false));
+        assert_eq!((inbox.complete, inbox.check), (2, after(&last)));
+        assert_eq!(read(&mut inbox, &said(3, 5)), (0, false), "that follows something else");
+        assert_eq!(read(&mut inbox, &said(3, after(&last))), (1, false));
+        // One that is early waits.
+        let mut inbox = of_before(2);
+        assert_eq!(read(&mut inbox, &said(4, 5)), (0, false));
+        assert_eq!((inbox.complete, inbox.check), (2, 0));
+        // With nothing before there is nothing to take for right.
+        assert_eq!(read(&mut of_before(0), &said(1, 5)), (0, false));
+    }
+
+    /// What was said last of all that may be lost shows by this number and the room there is.
+    #[test]
+    fn what_is_under_way_is_sent_and_not_with_all() {
+        let mut outbox = Outbox::default();
+        let under_way = |outbox: &Outbox| [0, 1, 2].map(|has| outbox.is_under_way_after(has));
+        for _ in 0..WINDOW + 1 {
+            outbox.push(Kind::Text, b"x", 8).unwrap();
+        }
+        assert_eq!(under_way(&outbox), [false; 3]);
+        outbox.next(Round(0), false);
+        assert_eq!(under_way(&outbox), [true, false, false]);
+        outbox.next(Round(0), false);
+        assert_eq!(under_way(&outbox), [true, true, false]);
+        (2..WINDOW).for_each(|_| drop(outbox.next(Round(0), false)));
+        assert_eq!((outbox.is_under_way_after(WINDOW - 1), outbox.unacknowledged()), (true, WINDOW as usize));
+        assert!(outbox.is_under_way_after(WINDOW), "there is no room for what waits");
+        outbox.all_have(1);
+        assert_eq!([WINDOW - 1, WINDOW].map(|has| outbox.is_under_way_after(has)), [true, false]);
+    }
+
+    /// A member who lies must not be able to warn the person for ever, and one who has gone back is told of.
+    #[test]
+    fn who_differs_is_told_once_until_more_has_arrived() {
+        let mut outbox = Outbox::default();
+        for _ in 0..3 {
+            outbox.push(Kind::Text, b"x", 8).unwrap();
+            outbox.next(Round(0), false);
+        }
+        let told = |outbox: &mut Outbox| outbox.differ().is_err();
+        assert_eq!([told(&mut outbox), told(&mut outbox)], [true, false]);
+        assert!(outbox.all_have(0).is_empty());
+        assert!(!told(&mut outbox), "nothing has arrived since");
+        assert_eq!(outbox.all_have(2), [1, 2]);
+        assert_eq!([told(&mut outbox), told(&mut outbox)], [true, false]);
+        // One with less than all had: nothing more is taken for arrived in this block, and what is kept is said again in the next.
+        outbox.all_have(2);
+        assert!(outbox.all_have(3) == [3] && outbox.all_have(1).is_empty());
+        outbox.push(Kind::Text, b"x", 8).unwrap();
+        outbox.next(Round(0), false);
+        assert!(outbox.all_have(4).is_empty());
+        outbox.begin(Round(REACTION_ROUNDS));
+        assert_eq!((outbox.acknowledged(), outbox.forgotten()), (3, 3));
+        assert_eq!(outbox.all_have(4), [4]);
+    }
 }

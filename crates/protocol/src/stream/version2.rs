@@ -75,3 +75,39 @@ impl From<Item2> for Item {
         Self { sequence, kind, flags, content, sent, check: 0 }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Item2, Outbox2};
+    use crate::message::{Kind, MORE};
+    use crate::stream::Outbox;
+
+    /// With a text in two parts, keys for a group, and a text.
+    fn outbox() -> Outbox2 {
+        let item = |(sequence, (kind, flags))| {
+            let content = vec![sequence as u8];
+            Item2 { sequence, kind, flags, content, sent: None }
+        };
+        let said = [(Kind::Text, MORE), (Kind::Text, 0), (Kind::Rekey, 0), (Kind::Text, 0)];
+        Outbox2 { newest: 7, turn: 0, items: (4..).zip(said).map(item).collect() }
+    }
+
+    /// The person is told how many texts are gone with an invitation that nobody had answered.
+    #[test]
+    fn texts_are_counted_as_wholes() {
+        assert_eq!(outbox().texts(), 2);
+    }
+
+    /// What waited is still said, under its number, and nothing else is.
+    #[test]
+    fn what_waited_keeps_its_numbers() {
+        let outbox = Outbox::from(outbox());
+        assert_eq!((outbox.acknowledged(), outbox.forgotten(), outbox.sent()), (3, 3, 3));
+        let said: Vec<_> =
+            outbox.items.iter().map(|item| (item.sequence, item.kind, &*item.content)).collect();
+        let text = |sequence, content| (sequence, Kind::Text, content);
+        assert_eq!(said, [text(4, &[4][..]), text(5, &[5]), text(6, &[]), text(7, &[7])]);
+        let none = Outbox::from(Outbox2 { newest: 7, turn: 0, items: Default::default() });
+        assert_eq!((none.acknowledged(), none.forgotten(), none.sent()), (7, 7, 7));
+    }
+}
