@@ -1,5 +1,9 @@
 //! Members against each other: they share all symmetric keys.
 
+mod changing;
+mod rekeys;
+mod words;
+
 use ed25519_dalek::{Signer, SigningKey};
 
 use super::change::{BEHIND_MAX, CHANGE_ROUNDS, HELD_UP_ROUNDS, RENEW_ROUNDS};

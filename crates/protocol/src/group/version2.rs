@@ -94,3 +94,43 @@ impl Group2 {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Chain, Group2, Peer2};
+    use crate::Round;
+    use crate::secret::Secret;
+
+    fn group(leaving: Option<u8>) -> Group2 {
+        let peer = |(number, present)| Peer2 {
+            name: format!("member {number}"),
+            identity: [number; 32],
+            present,
+            chain: None,
+            inbox: postcard::from_bytes(&[0; 5]).unwrap(),
+            acknowledged: 0,
+        };
+        Group2 {
+            id: [4; 16],
+            epoch: 3,
+            base: Secret::new([5; 32]),
+            _previous: None,
+            _early: Vec::new(),
+            me: 0,
+            members: (0..).zip([true, false, true]).map(peer).collect(),
+            send: Chain::new(Round(1), Secret::new([6; 32])),
+            outbox: postcard::from_bytes(&[0; 3]).unwrap(),
+            leaving,
+        }
+    }
+
+    /// Who had gone must not be given keys, nor be waited for, and who has them must not be taken for gone.
+    #[test]
+    fn a_group_goes_on_with_those_who_were_present() {
+        let group2 = group(None).resume(Round(9)).unwrap();
+        assert_eq!((group2.excluded, group2.excluded_next(), group2.start), (0b010, 0b010, Round(9)));
+        assert_eq!(group2.members().map(|member| member.present).collect::<Vec<_>>(), [true, false, true]);
+        assert!(!group2.is_on_card() && group2.announcing && !group2.has_left());
+        assert!(group(Some(3)).resume(Round(9)).is_none(), "it was about to leave");
+    }
+}
