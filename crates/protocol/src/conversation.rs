@@ -133,3 +133,5 @@ impl Conversation {
 
 #[cfg(test)]
 mod moments;
+#[cfg(test)]
+mod turns;

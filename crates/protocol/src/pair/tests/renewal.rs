@@ -425,3 +425,41 @@ fn the_layout_of_a_renewal_does_not_change_unnoticed() {
     let (root, _) = alice.take(&altered).unwrap();
     assert_eq!(hex(root.bytes()), "a5160beeb2d3dfd7f82e0801fbd1ea1bed1f66e8c13bd3000c3232f38c662d2c");
 }
+
+/// Who brings back a copy of its state has to give up whoever may have gone on to keys that it never has, and nobody else: it
+/// would have to invite them again.
+#[test]
+fn a_copy_is_of_no_use_until_the_other_has_the_same_keys() {
+    let mut two = Two::new();
+    assert_eq!(two.pairs.each_ref().map(Pair::serves_once), [true; 2]);
+    let classically = [alice(), accepting(BOB)].map(Pair::meeting_classically);
+    assert_eq!(classically.each_ref().map(Pair::serves_once), [true; 2]);
+    let mut seen = Vec::new();
+    while two.agreements() != [KeyAgreement::Hybrid; 2] {
+        two.run(1);
+        let now = two.pairs.each_ref().map(|pair| {
+            let stage = match &pair.stage {
+                Stage::Meeting(..) => "meets",
+                Stage::Offering(..) => "offers",
+                Stage::Renewing(Renewal::Awaiting(_)) => "awaits",
+                Stage::Renewing(_) => "changes",
+                _ => "has changed",
+            };
+            (stage, pair.serves_once())
+        });
+        if seen.last() != Some(&now) {
+            seen.push(now);
+        }
+    }
+    let expected = [
+        [("meets", true), ("meets", true)],
+        [("meets", true), ("awaits", true)],
+        [("offers", true), ("awaits", true)],
+        [("offers", true), ("changes", true)],
+        [("changes", false), ("changes", true)],
+        [("changes", false), ("changes", false)],
+        [("changes", false), ("has changed", false)],
+        [("has changed", false), ("has changed", false)],
+    ];
+    assert_eq!(seen, expected);
+}
