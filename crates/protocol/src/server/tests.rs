@@ -1,6 +1,8 @@
-//! A closed loop that nobody can hold up.
+//! A closed loop that nobody can hold up, and what a server with deadlines gives to whom.
 
-use super::{ANSWERS_MS, ATTEMPTS_MAX, Accepted, Refusal, RoundConfig, RoundMachine, Turn};
+use super::{
+    ANSWERS_MS, ATTEMPTS_MAX, Accepted, Refusal, RoundConfig, RoundMachine, Turn, UNITS_MAX, UNITS_WINDOW,
+};
 use crate::{Round, RoundMode, UnixMillis};
 
 const ONE: [u8; 32] = [1; 32];
@@ -69,4 +71,105 @@ fn a_closed_loop_does_not_stand_still_where_everybody_has_deposited_before_its_l
         assert_eq!(machine.next_wakeup(UnixMillis(late)), Some(UnixMillis(late)));
     }
     assert_eq!(machine.turn(UnixMillis(1000)), Some(Turn::Seal(Round(1), None)));
+}
+
+const TWO: [u8; 32] = [2; 32];
+
+/// A server with deadlines of which this round is open, and the one before can be retrieved.
+fn with_deadlines(round: u64) -> RoundMachine {
+    let config = RoundConfig { mode: RoundMode::Deadline, round_ms: 1000, deposits_max: 4 };
+    let mut machine = RoundMachine::new(config, Round(round - 1), UnixMillis(0));
+    machine.opened(Round(round - 1), UnixMillis(0));
+    goes_on(&mut machine, round);
+    machine
+}
+
+/// This round is opened, and the one before can be retrieved.
+fn goes_on(machine: &mut RoundMachine, round: u64) {
+    machine.sealed(Round(round - 1));
+    machine.opened(Round(round), UnixMillis(0));
+    machine.ready(Round(round - 1), UnixMillis(0));
+}
+
+/// Whoever could have every unit of every round would have everybody's boxes without asking for any, and the others would wait
+/// for it; whoever had its sixteen once, and never again, could not check what it is asked to check.
+#[test]
+fn of_64_rounds_an_account_has_units_of_sixteen_and_of_the_next_64_as_many() {
+    let mut machine = with_deadlines(UNITS_WINDOW);
+    let mut had = Vec::new();
+    for round in UNITS_WINDOW..3 * UNITS_WINDOW {
+        let before = Round(round - 1);
+        match machine.unit(ONE, before, 7) {
+            Ok(Accepted::New) => {
+                had.push(round);
+                assert_eq!(machine.unit(ONE, before, 8), Err(Refusal::Quota), "another unit of the round");
+                for _ in 1..ATTEMPTS_MAX {
+                    assert_eq!(machine.unit(ONE, before, 7), Ok(Accepted::Repeated));
+                }
+            }
+            refused => assert_eq!(refused, Err(Refusal::Quota)),
+        }
+        assert_eq!(machine.unit(ONE, Round(round), 7), Err(Refusal::NotReady));
+        goes_on(&mut machine, round + 1);
+    }
+    let expected = [1, 2].map(|window| (window * UNITS_WINDOW..).take(UNITS_MAX.into()));
+    assert_eq!(had, expected.into_iter().flatten().collect::<Vec<_>>());
+    assert_eq!(
+        machine.unit(TWO, Round(3 * UNITS_WINDOW - 1), 256 + 7),
+        Ok(Accepted::New),
+        "nobody else had any"
+    );
+    assert_eq!(
+        machine.unit(TWO, Round(3 * UNITS_WINDOW - 1), 7),
+        Err(Refusal::Quota),
+        "all of the number counts"
+    );
+}
+
+/// Where a leader that was cut off has told people when the round ends, its follower must not end it before; nor may it hold up a
+/// round for ever by saying so again.
+#[test]
+fn a_round_stays_open_for_as_long_as_was_said_and_no_longer() {
+    let mut machine = with_deadlines(5);
+    machine.stays_open(UnixMillis(200), 100);
+    assert_eq!(machine.next_wakeup(UnixMillis(200)), Some(UnixMillis(1000)), "its length is its length");
+    machine.stays_open(UnixMillis(200), 3000);
+    assert_eq!(machine.turn(UnixMillis(3199)), None);
+    assert_eq!(machine.next_wakeup(UnixMillis(3199)), Some(UnixMillis(3200)));
+    machine.stays_open(UnixMillis(3199), 1);
+    assert_eq!(machine.turn(UnixMillis(3200)), Some(Turn::Seal(Round(5), Some(Round(6)))));
+}
+
+/// The same box is what was sent already, and its sender may have missed the answer; another one under the name of the account
+/// would take its place.
+#[test]
+fn of_two_deposits_of_an_account_the_first_stands() {
+    let mut machine = with_deadlines(5);
+    assert_eq!(machine.current(), Round(5));
+    assert_eq!(machine.deposit(ONE, Round(5), [1; 32]), Ok(Accepted::New));
+    for (digest, expected) in
+        [([2; 32], Err(Refusal::Quota)), ([1; 32], Ok(Accepted::Repeated)), ([2; 32], Err(Refusal::Quota))]
+    {
+        assert_eq!(machine.deposit(ONE, Round(5), digest), expected);
+    }
+    // Unless nobody knows what came of it.
+    machine.forget_deposits();
+    assert_eq!(machine.deposit(ONE, Round(5), [2; 32]), Ok(Accepted::New));
+}
+
+/// What is kept must be kept from the oldest round on that somebody may ask for, and numbers rise whatever was left out.
+#[test]
+fn the_oldest_round_is_one_that_may_still_be_asked_for() {
+    let mut machine = with_deadlines(5);
+    assert_eq!((machine.oldest(), machine.current()), (Round(4), Round(5)));
+    machine.sealed(Round(5));
+    assert_eq!((machine.oldest(), machine.current()), (Round(4), Round(6)));
+    machine.retired(Round(4));
+    assert_eq!(machine.oldest(), Round(5), "it is being built");
+    machine.retired(Round(5));
+    assert_eq!((machine.oldest(), machine.current()), (Round(6), Round(6)));
+    machine.used_up(Round(8));
+    assert_eq!((machine.oldest(), machine.current()), (Round(9), Round(9)));
+    machine.used_up(Round(7));
+    assert_eq!(machine.current(), Round(9));
 }
