@@ -123,10 +123,9 @@ impl Clock {
     pub(crate) fn explains(&self, round: Round, time: UnixMillis, now: UnixMillis) -> Result<(), Error> {
         let slack = SLACK_ROUNDS + SKEW_MS / u64::from(self.round_ms);
         let (newest, newest_time) = self.newest;
-        let (rounds, elapsed) = if round > newest {
-            (round.0 - newest.0, now.max(time).since(newest_time))
-        } else {
-            (newest.0 - round.0, now.since(time))
+        let (rounds, elapsed) = match round.0.checked_sub(newest.0) {
+            Some(ahead) => (ahead, now.max(time).since(newest_time)),
+            None => (newest.0 - round.0, now.since(time)),
         };
         if rounds > self.rounds_in(elapsed).saturating_add(slack) {
             return Err(Error::RoundTooFar(round));

@@ -61,3 +61,72 @@ impl Client {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rand_chacha::ChaCha20Rng;
+    use rand_core::SeedableRng;
+
+    use crate::client::{Client, Settings};
+    use crate::{
+        CodeKind, KeyEpoch, PROTOCOL_VERSION, Round, RoundMode, SeedCommitment, ServerParameters, UnixMillis,
+    };
+
+    fn parameters() -> ServerParameters {
+        ServerParameters {
+            protocol_version: PROTOCOL_VERSION,
+            serial: 1,
+            manifest_key: [1; 32],
+            seeds: SeedCommitment { first: Round(1), segments: 1, root: [2; 32] },
+            engine: "none".into(),
+            security_bits: 128,
+            code: CodeKind::Cuckoo,
+            retrieve: 4,
+            buckets: 12,
+            choices: 3,
+            retained: 2,
+            mode: RoundMode::Deadline,
+            round_ms: 1000,
+            deposit_ms: 100,
+            lookup_ms: 200,
+            query_ms: 300,
+            deposit_spread_ms: 0,
+            query_spread_ms: 0,
+            key_epoch: KeyEpoch::ENDLESS,
+        }
+    }
+
+    /// With a round that can still be retrieved.
+    fn client(kept: ServerParameters) -> Client {
+        let (mut rng, joined) = (ChaCha20Rng::seed_from_u64(1), (Round(1), UnixMillis(0)));
+        let settings = Settings { conversations: 1 };
+        let mut client = Client::new("alice", kept, settings, joined, &mut rng).unwrap();
+        client.state.ready.insert(Round(1), vec![7]);
+        client
+    }
+
+    /// What is asked in the form of before is answered by nobody; and what was said in rounds whose form stays is still to be read.
+    #[test]
+    fn rounds_of_another_form_are_given_up_and_others_are_not() {
+        let changes: [(fn(&mut ServerParameters), bool); 5] = [
+            (|next| next.round_ms = 1001, true),
+            (|next| next.query_spread_ms = 5, true),
+            (|next| next.buckets = 13, false),
+            (|next| next.engine = "another".into(), false),
+            (|next| next.retrieve = 5, false),
+        ];
+        let adopted = |kept: ServerParameters, next: ServerParameters| {
+            let mut client = client(kept);
+            client.adopt(next.clone(), (Round(1), UnixMillis(0))).unwrap();
+            assert_eq!(*client.server(), next);
+            client.state.ready.contains_key(&Round(1))
+        };
+        for (number, (change, stays)) in changes.into_iter().enumerate() {
+            let mut next = ServerParameters { serial: 2, ..parameters() };
+            change(&mut next);
+            assert_eq!(adopted(parameters(), next), stays, "change {number}");
+        }
+        let before = ServerParameters { protocol_version: PROTOCOL_VERSION - 1, ..parameters() };
+        assert!(!adopted(before, ServerParameters { serial: 2, ..parameters() }));
+    }
+}

@@ -411,3 +411,6 @@ fn member_name(name: &str) -> String {
     }
     name[..length].trim_end().to_owned()
 }
+
+#[cfg(test)]
+mod tests;

@@ -202,3 +202,69 @@ impl State {
         self.forget_strangers();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::client::world::{Fate, World};
+    use crate::client::{Client, Notice, Settings, Warning};
+    use crate::error::ManifestError;
+    use crate::{Error, Round, SignedManifest};
+
+    const HERE: Fate = Fate { absent: false, deposit_lost: false, answers_lost: false, restarts: false };
+    const AWAY: Fate = Fate { absent: true, ..HERE };
+
+    /// What was published in so many rounds, in all of which the first is there, and the second if it is not away.
+    fn publish(world: &mut World, rounds: u64, second: Fate) -> Vec<SignedManifest> {
+        let mut manifests = Vec::new();
+        for _ in 0..rounds {
+            let deposits = world.deposits(&[HERE, second]);
+            let published = world.publish(&deposits);
+            world.read(&published, &[HERE, second]);
+            manifests.push(published.manifest);
+            world.round += 1;
+        }
+        manifests
+    }
+
+    /// A manifest of before is none of the history that a client can check, and a round that it has not opened was not published
+    /// for it: neither is retrieved.
+    #[test]
+    fn a_manifest_from_before_the_history_that_is_known_is_refused() {
+        let mut world = World::new(1, &["alice", "bob"], 1, 4);
+        let before = publish(&mut world, 3, AWAY);
+        let (settings, joined) = (Settings { conversations: 1 }, (Round(world.round), world.now()));
+        let parameters = world.parameters.clone();
+        world.clients[1] = Client::new("bob", parameters, settings, joined, &mut world.rng).unwrap();
+        assert_eq!(world.clients[1].newest_round(), Round(4));
+        let known = publish(&mut world, 2, HERE);
+        assert_eq!(world.clients[1].newest_round(), Round(5));
+        let mut told = |manifest: &SignedManifest| world.clients[1].ready(manifest);
+        let refused = |error| [Notice::Warning(Warning::BadManifest(error))];
+        assert_eq!(told(&before[2]), refused(Error::RoundReplayed(Round(3))));
+        assert!(told(&known[0]).is_empty() && told(&known[1]).is_empty(), "the same once more");
+        let deposits = world.deposits(&[HERE, AWAY]);
+        let next = world.publish(&deposits).manifest;
+        assert_eq!(world.ready(1, &next), refused(Error::Manifest(ManifestError::NotOpened)));
+    }
+
+    /// Of rounds that were missed a manifest says nothing until it is known what leads to it, and then it must not be an alarm.
+    #[test]
+    fn a_manifest_out_of_a_gap_waits_for_those_before_it() {
+        let mut world = World::new(1, &["alice", "bob"], 1, 4);
+        publish(&mut world, 2, HERE);
+        assert_eq!(world.clients[1].missing_manifests(), None);
+        let missed = publish(&mut world, 3, AWAY);
+        publish(&mut world, 1, HERE);
+        assert_eq!(world.clients[1].missing_manifests(), Some((Round(3), Round(5))));
+        for manifest in &missed {
+            assert!(world.clients[1].ready(manifest).is_empty());
+        }
+        assert!(world.clients[1].state.ready.is_empty(), "nothing of it is to be retrieved");
+        assert!(world.clients[1].supply_manifests(&missed).is_empty());
+        assert_eq!(world.clients[1].missing_manifests(), None);
+        let other = [Notice::Warning(Warning::BadManifest(Error::Manifest(ManifestError::Fork)))];
+        let mut forged = missed[1].verify(&world.parameters.manifest_key).unwrap();
+        forged.round_seed[0] ^= 1;
+        assert_eq!(world.clients[1].ready(&SignedManifest::sign(&forged, &world.key)), other);
+    }
+}

@@ -127,8 +127,10 @@ mod tests {
     use rand_chacha::ChaCha20Rng;
     use rand_core::SeedableRng;
 
+    use super::{HEADER_BYTES, VERSION, checked, checksum};
     use crate::client::{Client, Settings};
-    use crate::{Retrieval, Round, RoundMode, ServerParameters, UnixMillis};
+    use crate::error::{InputError, Malformed};
+    use crate::{Error, Retrieval, Round, RoundMode, ServerParameters, UnixMillis};
 
     fn client() -> (Client, ChaCha20Rng) {
         let mut rng = ChaCha20Rng::seed_from_u64(1);
@@ -185,6 +187,34 @@ mod tests {
             }
             assert!(!keys.iter().any(|key| holds(&client, key)));
         }
+    }
+
+    /// A state that is cut off, or goes on, or is not of this version, is not taken for another one.
+    #[test]
+    fn a_state_is_read_as_it_was_written_or_not_at_all() {
+        let (client, _) = client();
+        let stored = client.snapshot();
+        assert_eq!(*Client::restore(&stored).unwrap().snapshot(), *stored);
+        let content = &stored[HEADER_BYTES..];
+        assert_eq!(checked(content), *stored);
+        for bad in [&content[..content.len() - 1], &[content, &[0]].concat()] {
+            assert_eq!(Client::restore(&checked(bad)).err(), Some(Error::Malformed(Malformed::State)));
+        }
+        for (version, reason) in [
+            (0, InputError::StateBefore),
+            (1, InputError::StateBefore),
+            (VERSION + 1, InputError::StateNewer),
+        ] {
+            let bytes = [&[version][..], &checksum(version, content), content].concat();
+            assert_eq!(Client::restore(&bytes).err(), Some(Error::Input(reason)));
+            // With the checksum of another version it is damaged.
+            let bytes = [&[version][..], &checksum(VERSION, content), content].concat();
+            assert_eq!(Client::restore(&bytes).err(), Some(Error::Malformed(Malformed::State)));
+        }
+        assert_eq!(
+            Client::restore(&stored[..HEADER_BYTES - 1]).err(),
+            Some(Error::Malformed(Malformed::State))
+        );
     }
 
     /// Two clients from one state would otherwise make the same secrets for different groups.

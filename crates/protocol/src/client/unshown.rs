@@ -101,3 +101,53 @@ impl State {
         bytes < UNSHOWN_MAX
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::UNSHOWN_MAX;
+    use crate::ConversationId;
+    use crate::client::Client;
+    use crate::client::world::World;
+
+    fn client() -> Client {
+        World::new(1, &["alice"], 1, 1).clients.remove(0)
+    }
+
+    fn numbers(client: &Client) -> Vec<u64> {
+        client.unshown().map(|text| text.number).collect()
+    }
+
+    /// What nobody has seen would be lost, since its sender takes it for arrived.
+    #[test]
+    fn what_is_shown_of_a_conversation_is_forgotten_and_nothing_else() {
+        let (mut alice, [one, other]) = (client(), [1, 2].map(ConversationId));
+        for conversation in [one, other, one, other, one] {
+            alice.state.keep_unshown(conversation, "bob", "hello", 1);
+        }
+        assert_eq!(numbers(&alice), [1, 2, 3, 4, 5]);
+        alice.offer(&BTreeSet::from([3, 4, 9]));
+        let offered =
+            |alice: &Client| (1..10).filter(|number| alice.was_offered(*number)).collect::<Vec<_>>();
+        assert_eq!(offered(&alice), [3, 4]);
+        alice.shown(one, 3);
+        assert_eq!((numbers(&alice), offered(&alice)), (vec![2, 4, 5], vec![4]));
+        alice.drop_unshown(4);
+        assert_eq!((numbers(&alice), offered(&alice)), (vec![2, 5], vec![]));
+        alice.shown(other, 1);
+        assert_eq!(numbers(&alice), [2, 5]);
+    }
+
+    /// Whoever writes without end to one who reads nothing fills no disk, and keeps nobody else from writing.
+    #[test]
+    fn a_conversation_that_nobody_reads_is_full_by_itself() {
+        let (mut alice, [one, other]) = (client(), [1, 2].map(ConversationId));
+        let half = "x".repeat(UNSHOWN_MAX / 2);
+        for (text, room) in [(half.as_str(), true), (&half[1..], true), ("x", false)] {
+            assert!(alice.state.has_room(one));
+            alice.state.keep_unshown(one, "bob", text, 1);
+            assert_eq!([one, other].map(|id| alice.state.has_room(id)), [room, true]);
+        }
+    }
+}
