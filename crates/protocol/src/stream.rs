@@ -21,6 +21,7 @@ mod attack;
 mod shared;
 mod version2;
 
+use core::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
@@ -199,12 +200,15 @@ impl Outbox {
 
     /// Whether these are messages that this client has said, or has forgotten since they had arrived.
     fn has_said(&self, sequence: u32, check: u32) -> bool {
+        if let Some(item) = self.items.iter().find(|item| item.sequence == sequence) {
+            return item.sent.is_some() && item.check == check;
+        }
         let (forgotten, forgotten_check) = self.forgotten;
-        match self.items.iter().find(|item| item.sequence == sequence) {
-            Some(item) => item.sent.is_some() && item.check == check,
-            None if sequence == forgotten => check == forgotten_check,
+        match sequence.cmp(&forgotten) {
             // An acknowledgement that others have overtaken.
-            None => sequence < forgotten,
+            Ordering::Less => true,
+            Ordering::Equal => check == forgotten_check,
+            Ordering::Greater => false,
         }
     }
 
@@ -604,6 +608,7 @@ impl Inbox {
 #[cfg(test)]
 mod tests {
     mod acknowledgements;
+    mod bounds;
 
     use proptest::prelude::{any, proptest};
     use rand_chacha::ChaCha20Rng;
