@@ -322,7 +322,7 @@ impl Group {
     /// # Errors
     /// [`Error::Unknown`] if it is not to be removed; [`Error::Input`] for one who is leaving.
     pub(crate) fn take_back_removal(&mut self, member: u8) -> Result<usize, Error> {
-        if usize::from(member) >= self.members.len() || self.removing & bit(member) == 0 {
+        if self.removing & bit(member) == 0 {
             return Err(Error::Unknown(Unknown::Member));
         }
         if self.leaving.is_some() {

@@ -7,7 +7,7 @@
 //! keys that nobody else has. It may have gone back to before it was given them: after [`HELD_UP_ROUNDS`] the keeper makes
 //! others for it.
 
-use super::keys::{Change, News, Task, bit};
+use super::keys::{Change, News, Task, bit, bits};
 use super::rekey::{Echo, Farewell, Rekey, author_of, epoch_after};
 use super::{Group, Peer};
 use crate::error::{InputError, Malformed};
@@ -95,8 +95,7 @@ impl Group {
 
     /// The members, as bits, who have left or were removed.
     pub(super) fn gone(&self) -> u8 {
-        let gone = (0..).zip(&self.members).filter(|(_, peer)| !peer.present);
-        gone.fold(0, |gone, (number, _)| gone | bit(number))
+        bits((0..).zip(&self.members).filter(|(_, peer)| !peer.present).map(|(number, _)| number))
     }
 
     /// The members, as bits, to whom new keys are not to be given.
@@ -236,7 +235,7 @@ impl Group {
     }
 
     pub(super) fn everybody(&self) -> u8 {
-        (0..).zip(&self.members).fold(0, |all, (number, _)| all | bit(number))
+        bits((0..).zip(&self.members).map(|(number, _)| number))
     }
 
     /// Whom to make keys for, or to ask for some.

@@ -10,6 +10,11 @@ pub(super) fn bit(member: u8) -> u8 {
     1_u8.checked_shl(member.into()).unwrap_or(0)
 }
 
+/// Members as such a set; each comes once.
+pub(super) fn bits(members: impl Iterator<Item = u8>) -> u8 {
+    members.map(bit).sum()
+}
+
 /// Keys that a group is changing to.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Change {

@@ -1,6 +1,7 @@
 //! Members against each other: they share all symmetric keys.
 
 mod changing;
+mod members;
 mod rekeys;
 mod words;
 

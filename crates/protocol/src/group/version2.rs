@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::keys::bit;
+use super::keys::bits;
 use super::{Group, Peer};
 use crate::Round;
 use crate::ratchet::Chain;
@@ -57,7 +57,7 @@ impl Group2 {
             return None;
         }
         let gone = (0..).zip(&self.members).filter(|(_, peer)| !peer.present);
-        let excluded = gone.fold(0, |members, (number, _)| members | bit(number));
+        let excluded = bits(gone.map(|(number, _)| number));
         let peer = |old: Peer2| Peer {
             name: old.name,
             identity: old.identity,
