@@ -117,7 +117,7 @@ impl CodeShape {
             CodeKind::Single if buckets != retrieve || choices != 1 => Err(ShapeError::Single),
             CodeKind::Cuckoo | CodeKind::Hybrid if retrieve == 1 => Err(ShapeError::OneMessage),
             CodeKind::Hybrid
-                if choices != 2 || !buckets.is_multiple_of(CUBE_BUCKETS) || buckets < 2 * CUBE_BUCKETS =>
+                if choices != 2 || !buckets.is_multiple_of(CUBE_BUCKETS) || buckets == CUBE_BUCKETS =>
             {
                 Err(ShapeError::Hybrid)
             }

@@ -176,6 +176,7 @@ mod tests {
     use proptest::prelude::{any, proptest};
 
     use super::Invitation;
+    use crate::error::InputError;
     use crate::secret::Secret;
     use crate::{Error, Round, UnixMillis};
 
@@ -201,6 +202,17 @@ mod tests {
         assert_eq!(format!("{copied:?}"), "Invitation(..)");
     }
 
+    /// Whoever makes an account to accept an invitation must not find out then that it cannot.
+    #[test]
+    fn an_invitation_is_for_its_server_and_for_its_time() {
+        let server = super::server_mark(&[9; 32]);
+        let invitation = Invitation { server, ..invitation() };
+        let checked = |root: u8, now| invitation.check(&[root; 32], UnixMillis(now));
+        assert_eq!(checked(9, 6), Ok(()));
+        assert_eq!(checked(9, 7), Err(Error::Input(InputError::InvitationExpired)));
+        assert_eq!(checked(8, 6), Err(Error::Input(InputError::InvitationElsewhere)));
+    }
+
     #[test]
     fn the_layout_does_not_change_unnoticed() {
         let expected = concat!(
@@ -219,7 +231,7 @@ mod tests {
         );
         for text in [before.to_owned(), format!(" {}\n", before.to_uppercase())] {
             let refused = text.parse::<Invitation>().unwrap_err();
-            assert_eq!(refused, Error::Input(crate::error::InputError::InvitationBefore));
+            assert_eq!(refused, Error::Input(InputError::InvitationBefore));
         }
     }
 

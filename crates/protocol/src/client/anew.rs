@@ -63,3 +63,53 @@ impl Client {
         Anew { first, at, ended }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rand_chacha::ChaCha20Rng;
+    use rand_core::SeedableRng;
+
+    use crate::client::Client;
+    use crate::client::world::World;
+    use crate::{ConversationId, Round, UnixMillis};
+
+    /// Somebody whose server was down for a day: that day of rounds is late.
+    fn late() -> (Client, ChaCha20Rng, UnixMillis) {
+        let (mut alice, mut rng) =
+            (World::new(1, &["alice"], 1, 1).clients.remove(0), ChaCha20Rng::seed_from_u64(1));
+        let now = UnixMillis(24 * 3_600_000);
+        alice.open_round(Round(2), now, &mut rng).unwrap();
+        (alice, rng, now)
+    }
+
+    /// Otherwise who brings a copy back would be silent for as long as the server once was down.
+    #[test]
+    fn a_copy_that_was_set_aside_is_silent_for_some_rounds_only() {
+        let first = |sets_aside: bool| {
+            let (mut alice, mut rng, now) = late();
+            if sets_aside {
+                alice.set_aside();
+            }
+            Client::restore(&alice.snapshot()).unwrap().begin_anew(now, &mut rng).first
+        };
+        // Those by which a server may be ahead.
+        assert_eq!(first(true), Round(2 + 8 + 1));
+        assert!(first(false) > Round(24 * 3600));
+    }
+
+    /// Nothing that may have served serves again: not the deposit, nor a manifest, nor what was looked for; and what nobody had seen
+    /// may have been.
+    #[test]
+    fn a_copy_goes_on_with_nothing_that_was_under_way() {
+        let (mut alice, mut rng, now) = late();
+        alice.state.ready.insert(Round(2), vec![7]);
+        let number = alice.state.keep_unshown(ConversationId(1), "bob", "hello", 1);
+        let store = *alice.state.store.bytes();
+        assert!(alice.deposit().is_some() && !alice.state.wants.is_empty() && !alice.was_offered(number));
+        alice.begin_anew(now, &mut rng);
+        assert!(alice.deposit().is_none() && alice.state.wants.is_empty() && alice.state.ready.is_empty());
+        assert!(alice.was_offered(number) && alice.unshown().count() == 1);
+        assert_ne!(*alice.state.store.bytes(), store);
+        assert!(alice.open_round(Round(2), now, &mut rng).is_err());
+    }
+}

@@ -483,3 +483,6 @@ impl State {
 fn acknowledged(conversation: ConversationId, sequence: u32) -> Notice {
     Notice::Acknowledged { conversation, message: MessageId { conversation, sequence } }
 }
+
+#[cfg(test)]
+mod tests;

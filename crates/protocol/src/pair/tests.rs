@@ -345,3 +345,34 @@ fn the_layout_of_a_handshake_does_not_change_unnoticed() {
     assert_eq!(hex(&deposit.unwrap().label.0), "19f580300ba34db3727b283b86f87541");
     assert_eq!(hex(&listening[0].key.label().0), "7872e9ae5d5e2d7686eaf87b4ad510d4");
 }
+
+/// Where queries stand a knock lies in the cell of the label of the epoch's last round, for the first turn in it, and where nobody
+/// looks for all later ones: a server that saw one selector twice would know who says hello.
+#[test]
+fn a_knock_is_found_where_queries_stand_and_once_in_an_epoch() {
+    let identity = key(BOB);
+    let turn = |round: u64, last: Option<u64>, knocks: bool| Turn {
+        round: Round(round),
+        mine: true,
+        slot: Some(3),
+        last: last.map(Round),
+        knocks,
+        head: None,
+        identity: &identity,
+    };
+    let says = |round, last, knocks| accepting(BOB).open_round(&turn(round, last, knocks)).0.unwrap();
+    let found = |round, last| {
+        let (_, listening) = alice().open_round(&turn(round, last, true));
+        listening.into_iter().find(|found| Pair::is_knock(found.epoch)).unwrap().key.label()
+    };
+    let last = says(15, None, true).label.selector();
+    assert_eq!(last, found(15, None).selector());
+    for round in 8..15 {
+        let own = says(round, None, true).label.selector();
+        assert_eq!(own, found(round, None).selector(), "without standing queries it is the round's own");
+        assert_eq!(says(round, Some(15), true).label.selector(), last, "round {round}");
+        assert_eq!(found(round, Some(15)).selector(), last, "round {round}");
+        let elsewhere = says(round, Some(15), false).label.selector();
+        assert!(elsewhere != last && elsewhere != own, "round {round}");
+    }
+}

@@ -424,6 +424,32 @@ fn a_gap_names_the_rounds_to_fetch_and_the_longest_one_stays() {
     }
 }
 
+/// Whether a round was published that somebody names is known from the oldest head on, and that is the oldest that is forgotten.
+#[test]
+fn what_was_missed_takes_its_place_among_what_is_remembered() {
+    let mut manifests: Vec<Manifest> = Vec::new();
+    for round in [1, 3, 4, 6, 8] {
+        let previous = manifests.last().map_or([0; 32], Manifest::digest);
+        manifests.push(manifest(round, previous));
+    }
+    let mut chain = ManifestChain::default();
+    for number in [0, 4] {
+        chain.accept(&manifests[number]).unwrap();
+    }
+    assert_eq!(chain.fill_gap(&manifests[1..4]), Ok(()));
+    for unpublished in [2, 5, 7] {
+        assert!(chain.contradicts(Round(unpublished), [0; 8]), "{unpublished}");
+    }
+    assert!(!chain.contradicts(Round(0), [0; 8]) && !chain.contradicts(Round(9), [0; 8]));
+    assert_eq!(chain.newest(), Some((Round(8), manifests[4].head_prefix())));
+    let mut previous = manifests[4].clone();
+    for round in 9..9 + HEADS_KEPT as u64 - 4 {
+        previous = manifest(round, previous.digest());
+        chain.accept(&previous).unwrap();
+    }
+    assert_eq!([1, 3].map(|round| chain.prefix_of(Round(round)).is_some()), [false, true]);
+}
+
 /// Whatever is supplied, a gap does not stay open for want of manifests that nobody has any more.
 #[test]
 fn a_gap_whose_beginning_nobody_has_is_given_up_with_what_was_before_it() {

@@ -197,3 +197,24 @@ fn who_was_away_while_there_were_two_other_keys_hears_once_that_the_history_has_
     assert_eq!(told, [Notice::Warning(Warning::HistoryLost)]);
     assert_eq!(world.clients[1].missing_manifests(), None);
 }
+
+/// Under the second key the first is known: what it has not signed is forged, and must not pass for something that nobody can check.
+#[test]
+fn a_forged_manifest_of_the_former_key_is_told_as_such() {
+    let mut world = world();
+    world.run(20);
+    let mut missed = Vec::new();
+    for _ in 0..4 {
+        let away = Fate { absent: true, ..Fate::default() };
+        let deposits = world.deposits(&[Fate::default(), away]);
+        missed.push(world.publish(&deposits).manifest);
+        world.round += 1;
+    }
+    let next = rotated(&world.parameters, &key(2), 90, 600);
+    world.clients[1].adopt_keys(next).unwrap();
+    world.run(1);
+    missed[0].signature[7] ^= 1;
+    let told = world.clients[1].supply_manifests(&missed);
+    let forged = Warning::BadManifest(Error::Manifest(ManifestError::Unsigned));
+    assert_eq!(told, [Notice::Warning(forged)]);
+}
