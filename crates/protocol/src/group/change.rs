@@ -400,8 +400,8 @@ impl Group {
         if missing != 0 && waited < CHANGE_ROUNDS {
             return;
         }
-        let lately =
-            |heard: Round| heard > change.since && round.0.saturating_sub(heard.0) < CHANGE_ROUNDS / 2;
+        // And so since the change began, which is longer ago.
+        let lately = |heard: Round| round.0.saturating_sub(heard.0) < CHANGE_ROUNDS / 2;
         let mut others = (0..).zip(&self.members).filter(|(number, _)| missing & bit(*number) != 0);
         if others.any(|(_, peer)| peer.heard.is_some_and(lately)) {
             if !core::mem::replace(&mut change.told, true) {

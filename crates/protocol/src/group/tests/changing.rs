@@ -3,7 +3,7 @@
 use super::{group, key};
 use crate::Round;
 use crate::group::Group;
-use crate::group::change::{CHANGE_ROUNDS, HELD_UP_ROUNDS};
+use crate::group::change::{CHANGE_ROUNDS, HELD_UP_ROUNDS, RENEW_ROUNDS};
 use crate::group::keys::{News, Task, bit};
 use crate::group::rekey::Rekey;
 use crate::reaction::REACTION_ROUNDS;
@@ -116,4 +116,24 @@ fn keys_for_one_alone_are_made_to_remove_somebody_and_for_nothing_else() {
     alice.take_farewell(&super::Farewell::new([4; 16], 1, &key(1))).unwrap();
     assert_eq!(alice.tend(Round(3 * SINCE)), Task::Nothing);
     assert_eq!(alice.remove(1).err(), Some(crate::Error::Unknown(crate::error::Unknown::Member)));
+}
+
+/// A member that is held up asks the keeper, who alone makes others, and seldom: whoever holds it up may be the keeper itself.
+#[test]
+fn who_is_held_up_by_its_keeper_asks_it_for_keys() {
+    let alice = vec![key(0).verifying_key().to_bytes()];
+    for (round, lacks, expected) in [
+        (RENEW_ROUNDS - REACTION_ROUNDS, [0, 2], Task::Nothing),
+        (RENEW_ROUNDS, [0, 2], Task::Ask(alice)),
+        (RENEW_ROUNDS, [2, 2], Task::Nothing),
+    ] {
+        let mut bob = group(1);
+        bob.begin(&rekey(7, 0), Round(SINCE)).unwrap();
+        bob.change.as_mut().unwrap().confirmed = bit(0) | bit(2);
+        for member in lacks {
+            bob.members[member].heard = Some(Round(round - 1));
+            bob.change.as_mut().unwrap().confirmed &= !bit(member as u8);
+        }
+        assert_eq!(bob.tend(Round(round)), expected, "{round}, {lacks:?}");
+    }
 }

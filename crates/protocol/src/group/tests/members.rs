@@ -61,6 +61,21 @@ fn the_keeper_removes_members_who_are_there() {
     assert_eq!(alice.take_back_removal(2), Err(Error::Input(InputError::Leaving)));
 }
 
+/// Whoever leaves while it is to be removed does not stay by it, and of all who have left the others can be told.
+#[test]
+fn who_leaves_while_it_is_to_be_removed_gets_no_keys() {
+    let mut alice = group(0);
+    assert!(alice.farewells().is_empty());
+    alice.remove(2).unwrap();
+    let farewell = Farewell::new([4; 16], 2, &key(2));
+    alice.take_farewell(&farewell).unwrap();
+    assert_eq!((alice.gone(), alice.excluded_next()), (0b100, 0b100));
+    let rekey = alice.propose(Secret::new([6; 32]), Round(2)).unwrap();
+    assert!(rekey.excludes(2) && !rekey.excludes(1) && !rekey.excludes(0));
+    let handed_on: Vec<_> = alice.farewells().iter().map(Farewell::encode).collect();
+    assert_eq!(handed_on, [farewell.encode()]);
+}
+
 /// What is said while somebody is to be removed is for those who remain.
 #[test]
 fn nothing_new_is_said_to_who_is_about_to_lose_the_keys() {
@@ -153,6 +168,16 @@ fn that_no_keys_can_be_made_is_told_once_and_for_what_it_is() {
     let mut later = left();
     later.epoch = 5;
     assert_eq!(told(later, false), (vec![News::RekeyNeeded], vec![]));
+}
+
+/// A person is warned of a name once, or it would not look at warnings any more.
+#[test]
+fn a_borrowed_name_is_told_once() {
+    let mut alice = group(0);
+    alice.warn_of_names();
+    assert_eq!(alice.news(), [News::NameBorrowed]);
+    alice.warn_of_names();
+    assert!(alice.news().is_empty());
 }
 
 /// What is shown of a group must be so: on its card, ended, and who has what.

@@ -2,12 +2,16 @@
 
 use super::{card, group, key};
 use crate::error::Malformed;
+use crate::group::change::RENEW_ROUNDS;
 use crate::group::keys::{News, Task};
 use crate::group::rekey::{Echo, Farewell, Rekey};
 use crate::group::{Group, GroupCard};
 use crate::reaction::REACTION_ROUNDS;
 use crate::secret::Secret;
 use crate::{Error, Round};
+
+/// A round in which it is looked for members that seem to have other keys.
+const LOOKS: u64 = 2 * RENEW_ROUNDS;
 
 fn rekey(epoch: u32, excluded: u8, fresh: u8) -> Rekey {
     Rekey { group: [4; 16], epoch, start: Round(2), excluded, fresh: Secret::new([fresh; 32]) }
@@ -111,6 +115,16 @@ fn keys_of_the_card_are_replaced_when_everybody_was_heard_and_not_before() {
     assert_eq!(tends(&[1], REACTION_ROUNDS), Task::Nothing);
     assert_eq!(tends(&[1, 2], REACTION_ROUNDS), Task::NewKeys);
     assert_eq!(tends(&[1, 2], REACTION_ROUNDS - 1), Task::Nothing, "no block begins");
+    // Who is heard by nobody on an old card has gone back to it; whoever hears somebody asks those it does not hear.
+    let old = LOOKS;
+    for (heard, expected) in [
+        (old - RENEW_ROUNDS, Task::NewKeys),
+        (old - RENEW_ROUNDS + 1, Task::Ask(vec![key(2).verifying_key().to_bytes()])),
+    ] {
+        let mut alice = group(0);
+        alice.members[1].heard = Some(Round(heard));
+        assert_eq!(alice.tend(Round(old)), expected);
+    }
     // Nobody but the keeper makes any, and nobody for itself alone.
     let mut bob = group(1);
     bob.members.iter_mut().for_each(|peer| peer.heard = Some(Round(1)));
@@ -119,4 +133,54 @@ fn keys_of_the_card_are_replaced_when_everybody_was_heard_and_not_before() {
     let mut alice = Group::new(&two, key(0).verifying_key().to_bytes(), Round(1)).unwrap();
     alice.take_farewell(&Farewell::new([4; 16], 1, &key(1))).unwrap();
     assert_eq!(alice.tend(Round(REACTION_ROUNDS)), Task::Nothing);
+}
+
+/// Whoever makes keys now may not have heard who left, and nobody else tells it.
+#[test]
+fn a_keeper_that_has_not_heard_who_left_is_asked_for_keys_seldom() {
+    let alice = Task::Ask(vec![key(0).verifying_key().to_bytes()]);
+    for (left, round, expected) in [
+        (true, RENEW_ROUNDS - REACTION_ROUNDS, Task::Nothing),
+        (true, RENEW_ROUNDS, alice),
+        (false, RENEW_ROUNDS, Task::Nothing),
+    ] {
+        let mut bob = group(1);
+        if left {
+            bob.take_farewell(&Farewell::new([4; 16], 2, &key(2))).unwrap();
+        }
+        assert_eq!(bob.tend(Round(round)), expected, "{left}, {round}");
+    }
+    // Who is gone is no company for one who hears nobody else.
+    let mut alice = group(0);
+    (alice.members[1].present, alice.members[1].heard, alice.excluded) =
+        (false, Some(Round(LOOKS - 1)), 0b010);
+    assert_eq!(alice.tend(Round(LOOKS)), Task::NewKeys);
+}
+
+/// On the card everybody finds the same keys; a keeper that is asked makes others where somebody can have missed some, or it has
+/// gone back itself.
+#[test]
+fn a_keeper_heeds_who_asks_where_there_are_other_keys_than_those_of_the_card() {
+    let heeds = |epoch: u32, round: u64| {
+        let mut alice = group(0);
+        alice.epoch = epoch;
+        alice.offer(2, alice.request(), Round(round)).unwrap();
+        alice.offer.is_some()
+    };
+    let old = 1 + RENEW_ROUNDS;
+    assert_eq!(
+        [(0, 9), (0, old - 1), (0, old), (5, 9)].map(|(epoch, round)| heeds(epoch, round)),
+        [false, false, true, true]
+    );
+}
+
+/// With slots a card says for each member where it is heard, and for nobody else.
+#[test]
+fn a_card_has_a_slot_for_each_member_or_none() {
+    for (slots, is_read) in [(0, true), (1, false), (2, false), (3, true), (4, false)] {
+        let card = GroupCard { slots: (7..7 + slots).collect(), ..card() };
+        let copied = card.to_string().parse::<GroupCard>();
+        assert_eq!(copied.is_ok(), is_read, "{slots} slots");
+        assert!(copied.is_err() || copied.unwrap().slots == card.slots);
+    }
 }
