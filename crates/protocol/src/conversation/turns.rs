@@ -1,13 +1,15 @@
 //! Which boxes a conversation looks for with the units that are polled.
 
 use ed25519_dalek::SigningKey;
+use zeroize::Zeroizing;
 
 use super::{Conversation, ConversationId, Talk};
 use crate::invitation::{Invitation, LIFE_MS};
+use crate::message::{Frame, Kind};
 use crate::pair::Pair;
 use crate::pair::handshake::exchange_key;
 use crate::secret::Secret;
-use crate::turn::Turn;
+use crate::turn::{Event, Turn};
 use crate::{Round, UnixMillis};
 
 const MADE: UnixMillis = UnixMillis(1_000);
@@ -82,5 +84,29 @@ fn with_one_unit_a_conversation_looks_for_one_box() {
     for (later, (polled, boxes)) in (1..).zip([(vec![3], 1), (vec![8], 0), (vec![8, 3], 1)]) {
         let (_, listening) = alice.open_round(&turn(round + later, &identity(1)), &polled);
         assert_eq!(listening.len(), boxes, "{polled:?}");
+    }
+}
+
+/// Who has not read what came must not say that it has it, nor lose it.
+#[test]
+fn without_room_a_conversation_takes_no_text() {
+    for room in [false, true] {
+        let (mut alice, round) = alice();
+        alice.make_room(room);
+        let Talk::Pair(pair) = &mut alice.talk else { panic!("with one contact") };
+        let (round, content) = (Round(round), Zeroizing::new(b"hi".to_vec()));
+        let text = Frame {
+            kind: Kind::Text,
+            flags: 0,
+            sequence: 1,
+            acknowledgement: 0,
+            check: 0,
+            before: 0,
+            round,
+            head: None,
+            content,
+        };
+        let (events, _) = pair.receive(1, &text.encode().unwrap(), round, round.next(), &[]).unwrap();
+        assert_eq!(events.iter().any(|event| matches!(event, Event::Delivered { .. })), room);
     }
 }

@@ -370,9 +370,62 @@ fn a_knock_is_found_where_queries_stand_and_once_in_an_epoch() {
     for round in 8..15 {
         let own = says(round, None, true).label.selector();
         assert_eq!(own, found(round, None).selector(), "without standing queries it is the round's own");
+        assert_ne!(own, last, "round {round}");
         assert_eq!(says(round, Some(15), true).label.selector(), last, "round {round}");
         assert_eq!(found(round, Some(15)).selector(), last, "round {round}");
         let elsewhere = says(round, Some(15), false).label.selector();
         assert!(elsewhere != last && elsewhere != own, "round {round}");
     }
+}
+
+/// Who gets keys before it has heard who left would give them to that one again; and whoever cannot be talked to gets none.
+#[test]
+fn keys_take_the_place_of_those_that_were_not_sent_but_behind_a_farewell() {
+    let group = [4; 16];
+    let keys = |number: u8| [&group[..], &[number]].concat();
+    let farewell = vec![9; 81];
+    let mut alice = alice();
+    for number in [1, 2] {
+        alice.queue_keys(&group, &keys(number), &[]).unwrap();
+        assert_eq!(alice.outbox.len(), 1);
+    }
+    alice.queue_keys(&group, &keys(3), core::slice::from_ref(&farewell)).unwrap();
+    assert_eq!(alice.outbox.len(), 3, "the newest stand behind the farewell");
+    alice.queue_keys(&group, &keys(4), core::slice::from_ref(&farewell)).unwrap();
+    assert_eq!(alice.outbox.len(), 3, "which waits already");
+    let holds = [1, 2, 3, 4].map(|number| alice.outbox.holds(Kind::Rekey, &keys(number)));
+    assert_eq!((holds, alice.outbox.holds(Kind::Leave, &farewell)), ([false, true, false, true], true));
+    alice.set_double(true);
+    assert!(alice.outbox.len() == 0 && alice.queue_keys(&group, &keys(5), &[]).is_err());
+}
+
+/// By an invitation it is known who made it, before that one has proven it; of who comes nothing is known before.
+#[test]
+fn an_invitation_names_its_inviter_and_nobody_else() {
+    let (mut alice, mut bob) = (alice(), accepting(BOB));
+    let named =
+        |alice: &Pair, bob: &Pair| [alice, bob].map(|pair| (pair.named_identity(), pair.peer_identity()));
+    let alices = Some(keys(ALICE).identity);
+    assert_eq!(named(&alice, &bob), [(None, None), (alices, None)]);
+    receive(&mut alice, 0, &hello(&request(BOB, &terms(BOB), BOB))).unwrap();
+    receive(&mut bob, 1, &hello(&terms(BOB).sign(true, &key(ALICE)))).unwrap();
+    let bobs = Some(keys(BOB).identity);
+    assert_eq!(named(&alice, &bob), [(bobs, bobs), (alices, alices)]);
+}
+
+/// Whoever gives units back while there are two boxes to look for hears one of them in every other round only.
+#[test]
+fn those_who_meet_classically_are_settled_when_there_is_one_box_to_look_for() {
+    let (mut alice, mut bob) = (alice().meeting_classically(), accepting(BOB).meeting_classically());
+    receive(&mut alice, 0, &hello(&request(BOB, &terms(BOB), BOB))).unwrap();
+    assert!(!alice.is_settled() && !bob.is_settled());
+    receive(&mut bob, 1, &hello(&terms(BOB).sign(true, &key(ALICE)))).unwrap();
+    assert!(bob.is_settled());
+    // Somebody else has shown itself, and is not looked for any more.
+    receive(&mut alice, 0, &hello(&request(CAROL, &terms(CAROL), CAROL))).unwrap();
+    assert!(alice.is_settled() && !alice.established());
+    let mut alice = self::alice().meeting_classically();
+    receive(&mut alice, 0, &hello(&request(BOB, &terms(BOB), BOB))).unwrap();
+    receive(&mut alice, 1, &Frame { kind: Kind::Acknowledgement, ..hello(&[]) }).unwrap();
+    assert!(alice.is_settled() && alice.established());
 }

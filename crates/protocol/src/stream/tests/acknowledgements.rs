@@ -111,6 +111,7 @@ fn this_very_message_waits_until_it_has_arrived() {
             .map(|(kind, content)| outbox.holds(kind, content))
     };
     assert_eq!(holds(&outbox), [true, false, false]);
+    assert_eq!([Kind::Leave, Kind::Rekey].map(|kind| outbox.awaits(kind)), [true, false]);
     next(&mut outbox, 1, false);
     assert_eq!(holds(&outbox), [true, false, false]);
     outbox.acknowledge(1);
