@@ -31,3 +31,18 @@ pub(crate) fn window_length(count: usize) -> usize {
 fn half_window(count: usize) -> usize {
     (3 * (count.isqrt() + 1)).max(8)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{window, window_length};
+
+    /// Positions that are not searched lose boxes, and those that are too many make a false mapping easier.
+    #[test]
+    fn six_deviations_are_searched_on_both_sides_and_no_position_that_is_none() {
+        assert_eq!([0, 10, 100, 10_000, 32_768].map(window_length), [0, 10, 67, 607, 1093]);
+        let half = u64::MAX / 2 + 1;
+        assert_eq!(window(half, 10_000, 303), (5_000 - 303, 5_000 + 303 + 1));
+        assert_eq!([0, u64::MAX].map(|order| window(order, 10_000, 303)), [(0, 304), (9_696, 10_000)]);
+        assert_eq!(window(half, 10, 8), (0, 10));
+    }
+}

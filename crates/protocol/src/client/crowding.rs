@@ -48,7 +48,7 @@ impl Crowding {
 
 #[cfg(test)]
 mod tests {
-    use super::{Crowding, FALSE_POSITIVES, window_length};
+    use super::{Crowding, FALSE_POSITIVES, MEMORY, window_length};
 
     /// Three buckets of so many elements that hold a label, of which some are crowded.
     fn round(crowded: u32) -> Crowding {
@@ -65,5 +65,28 @@ mod tests {
         assert!((0..80).any(|_| forged.add(round(1))));
         let mut fresh = Crowding::default();
         assert_eq!((0..10).position(|_| fresh.add(round(3))), Some(2));
+    }
+
+    /// An alarm that comes too easily is not believed, and one that comes too late lets a server lose messages at will.
+    #[test]
+    fn so_many_beyond_what_is_expected_are_an_alarm_and_one_less_are_none() {
+        for (expected, most) in [(0, 6), (1_000_000, 13), (4_000_000, 22), (64_000_000, 118)] {
+            let mut crowding = Crowding::default();
+            assert!(!crowding.add(Crowding { seen: most, expected }));
+            let kept = crowding;
+            assert!(crowding.add(Crowding { seen: 1, expected: 0 }), "{expected}");
+            assert_eq!(crowding, Crowding::default(), "what was told is not counted again");
+            assert_eq!(kept, Crowding { seen: most, expected });
+        }
+    }
+
+    /// Otherwise a server that was honest for a year could lie for a year.
+    #[test]
+    fn what_is_long_past_counts_half() {
+        let mut crowding = Crowding::default();
+        crowding.add(Crowding { seen: 9, expected: MEMORY });
+        assert_eq!(crowding, Crowding { seen: 9, expected: MEMORY });
+        crowding.add(Crowding { seen: 1, expected: 2 });
+        assert_eq!(crowding, Crowding { seen: 5, expected: MEMORY / 2 + 1 });
     }
 }

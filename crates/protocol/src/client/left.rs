@@ -55,9 +55,8 @@ impl LeftGroups {
     pub(super) fn ask(&mut self, rekey: &Rekey, author: &[u8; 32]) {
         let left = self.groups.iter_mut().find(|left| left.group == rekey.group);
         let Some(left) = left.filter(|left| !rekey.excludes(left.member)) else { return };
-        let asked = (0_u32..).zip(&left.others).filter(|(_, other)| *other == author);
-        let asked = asked.fold(0, |bits, (number, _)| bits | 1_u8.checked_shl(number).unwrap_or(0));
-        left.asked |= asked;
+        let asked = (0_u32..).zip(&left.others).find(|(_, other)| *other == author);
+        left.asked |= asked.and_then(|(number, _)| 1_u8.checked_shl(number)).unwrap_or(0);
     }
 
     /// Whom to tell what, when a round opens.

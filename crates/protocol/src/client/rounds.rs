@@ -205,10 +205,13 @@ impl State {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use crate::client::world::{Fate, World};
     use crate::client::{Client, Notice, Settings, Warning};
     use crate::error::ManifestError;
-    use crate::{Error, Round, SignedManifest};
+    use crate::pair::Pair;
+    use crate::{CodeKind, Error, Round, SignedManifest, UnixMillis};
 
     const HERE: Fate = Fate { absent: false, deposit_lost: false, answers_lost: false, restarts: false };
     const AWAY: Fate = Fate { absent: true, ..HERE };
@@ -266,5 +269,29 @@ mod tests {
         let mut forged = missed[1].verify(&world.parameters.manifest_key).unwrap();
         forged.round_seed[0] ^= 1;
         assert_eq!(world.clients[1].ready(&SignedManifest::sign(&forged, &world.key)), other);
+    }
+
+    /// Where queries stand a knock is looked for in one cell through all rounds of an epoch, or what is asked would not be for it.
+    #[test]
+    fn a_knock_is_looked_for_in_one_cell_of_an_epoch_where_queries_stand() {
+        for (code, cells) in [(CodeKind::Standing, 2), (CodeKind::Partitioned, 16)] {
+            let mut world = World::with_code(8, 1, &["alice", "bob"], 1, 4, code);
+            world.befriend(0, 1);
+            let (mut looked_for, mut said, mut found) = (BTreeSet::new(), BTreeSet::new(), 0);
+            for round in (8..24).map(Round) {
+                for client in &mut world.clients {
+                    client.open_round(round, UnixMillis(round.0 * 1000), &mut world.rng).unwrap();
+                }
+                let [alice, bob] = &world.clients[..] else { panic!("there are two") };
+                let wants = &alice.state.wants[&round];
+                let knock = wants.iter().find(|want| Pair::is_knock(want.epoch)).unwrap();
+                let (looks, says) = (knock.key.label().selector(), bob.deposit().unwrap().1.label.selector());
+                found += usize::from(looks == says);
+                looked_for.insert(looks);
+                said.insert(says);
+            }
+            assert_eq!((looked_for.len(), found), (cells, cells), "{code:?}");
+            assert_eq!(said.len(), 16, "whoever said one twice would be seen to meet somebody");
+        }
     }
 }

@@ -360,7 +360,7 @@ mod tests {
     fn filters_hold_here_what_they_hold_there() {
         let mut rng = ChaCha8Rng::seed_from_u64(2);
         let seed = [7; 32];
-        for (contents, bucket_size) in [(1_u16, 70), (3, 64), (3, 200), (5, 1000), (2, 0)] {
+        for (contents, bucket_size) in [(1_u16, 70), (3, 64), (3, 200), (5, 1000), (2, 9000), (2, 0)] {
             let fingerprints: [u64; 4] = core::array::from_fn(|_| rng.next_u64());
             let mut writer = Writer::new(&seed, contents).unwrap();
             let mut encoded = Vec::new();

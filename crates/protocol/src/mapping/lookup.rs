@@ -407,9 +407,71 @@ impl fmt::Debug for Lookup {
 
 #[cfg(test)]
 mod tests {
+    use pbc::PartitionedCode;
+    use rand_chacha::ChaCha20Rng;
+    use rand_core::SeedableRng;
     use zeroize::Zeroizing;
 
-    use super::{Outcome, Reading};
+    use super::{Hits, Lookup, NONE, Outcome, Reading, Sought, shown};
+
+    /// Of two boxes under one label each is read by the same chance, wherever in the mapping the label is looked for.
+    #[test]
+    fn the_coin_decides_which_of_several_is_read() {
+        let mut hits = Hits::new(3, 4);
+        for (number, there) in [[0, 0, 0, 0], [0, 1, 0, 1], [1, 1, 1, 1]].into_iter().enumerate() {
+            let stretch = hits.stretch(number, 10);
+            stretch.iter_mut().zip(there).for_each(|(hit, there)| *hit = u32::wrapping_neg(there));
+        }
+        let read = |coin| shown(&[7, 8], &hits, 1, coin).to_vec();
+        assert_eq!(read(0), [[7, 2, 11], [8, 4, 10]]);
+        assert_eq!(read(u64::MAX / 2), [[7, 2, 11], [8, 4, 11]]);
+        assert_eq!(read(u64::MAX / 2 + 1), [[7, 2, 13], [8, 4, 12]]);
+        assert_eq!(read(u64::MAX), [[7, 2, 13], [8, 4, 13]]);
+        assert_eq!(*shown(&[6], &hits, 0, u64::MAX), [[6, 0, 0]]);
+    }
+
+    /// Places where several are heard are read once, for all of them, and those that nobody knows for nobody.
+    #[test]
+    fn a_place_is_read_once_for_all_who_are_there() {
+        let code = PartitionedCode::new(4, 12, 3, 594, [5; 32]).unwrap();
+        let sought = |place: Option<u32>| Sought { place: place.unwrap_or(7), is_known: place.is_some() };
+        let wanted = [Some(3), Some(7), Some(3), None, Some(500)].map(sought);
+        let lookup = Lookup::in_table(&code, &wanted, &mut ChaCha20Rng::seed_from_u64(3));
+        let outcomes: Vec<Outcome> = lookup.readings().iter().map(Reading::outcome).collect();
+        let found = Outcome::Found;
+        assert_eq!(outcomes, [found, found, found, Outcome::Absent, found]);
+        let buckets: Vec<_> = lookup.readings().iter().map(Reading::buckets).collect();
+        assert_eq!((&buckets[0], buckets[3].is_empty()), (&buckets[2], true));
+        assert!(buckets[0] != buckets[1] && buckets[1] != buckets[4] && buckets[4] != buckets[0]);
+        for (sought, bucket) in wanted.iter().zip(&buckets).filter(|(sought, _)| sought.is_known) {
+            let places = code.places(sought.place);
+            let (_, position) = places.as_slice().iter().find(|(here, _)| [*here] == bucket[..]).unwrap();
+            assert_eq!(lookup.targets()[bucket[0].to_usize()], Some(*position));
+        }
+        assert_eq!(lookup.targets().len(), 12);
+        let are_first = &lookup.places().unwrap().are_first;
+        let are_first: Vec<bool> = are_first.iter().map(|is_first| *is_first != 0).collect();
+        assert_eq!(are_first, [true, true, false, false, true]);
+        let again = lookup.places().unwrap().readings(&[sought(Some(7)), sought(Some(8)), sought(None)]);
+        assert_eq!((again[0].buckets(), again[1].outcome()), (buckets[1].clone(), Outcome::Deferred));
+        assert_eq!(again[2].outcome(), Outcome::Absent);
+    }
+
+    /// Where one bucket makes a box nothing tells whether it is read; where several do, those are taken that are.
+    #[test]
+    fn the_codewords_of_a_box_are_those_of_its_buckets() {
+        let elements: [&[u8]; 3] = [&[1, 2], &[3, 4], &[5, 6]];
+        let codewords = |buckets: &[u32], elements: &[&[u8]]| {
+            let buckets = Zeroizing::new(buckets.to_vec());
+            let reading = Reading { buckets, is_read: 0, is_shown: 0, is_ambiguous: 0, crowded: (0, 0) };
+            reading.codewords(elements).map(|all| all.iter().map(|one| one.to_vec()).collect::<Vec<_>>())
+        };
+        assert_eq!(codewords(&[1], &elements), Some(vec![vec![3, 4]]));
+        assert_eq!(codewords(&[NONE], &elements), Some(vec![vec![0, 0]]));
+        assert_eq!(codewords(&[2, 0, NONE], &elements), Some(vec![vec![5, 6], vec![1, 2]]));
+        assert_eq!(codewords(&[NONE, NONE], &elements), Some(vec![]));
+        assert_eq!((codewords(&[1], &[]), codewords(&[1], &[&[1, 2][..], &[3]])), (None, None));
+    }
 
     /// Who retrieves is told by these counts what became of everything that was wanted.
     #[test]

@@ -149,6 +149,12 @@ fn an_invitation_that_would_never_expire_is_refused() {
         InputError::InvitationTooLong,
     );
     assert!(world.clients[1].conversations().is_empty());
+    // As long as one may be, and longer by a millisecond.
+    let sooner = UnixMillis(now.0 + WEEK_MS - 1);
+    let refused_still = world.clients[1].accept("alice", &invitation, sooner, &mut world.rng);
+    refused(refused_still, InputError::InvitationTooLong);
+    let soon = UnixMillis(now.0 + WEEK_MS);
+    world.clients[1].accept("alice", &invitation, soon, &mut world.rng).unwrap();
 }
 
 #[test]
