@@ -244,6 +244,35 @@ mod tests {
         assert!(clock.advance(Round(103), UnixMillis(now.0 + 1000)).is_ok());
     }
 
+    /// The same in the years that there are: so far back that the time of the anchor could be moved along.
+    #[test]
+    fn by_how_much_a_clock_was_ahead_is_not_how_far_rounds_may_be() {
+        let (year, day, now) = (365 * 24 * 3_600_000, 24 * 3_600_000, 1_790_000_000_000);
+        let joined = (Round(100), UnixMillis(now));
+        let mut clock = Clock { anchor: joined, newest: joined, ..clock() };
+        clock.advance(Round(101), UnixMillis(now + 2 * year)).unwrap();
+        let mut kept = Clock { anchor: joined, newest: joined, ..clock.clone() };
+        kept.advance(Round(101), UnixMillis(now + day)).unwrap();
+        // A day and its drift, less the round that there was; and what the server may be ahead.
+        let most = 101 + 24 * 3600 + 172 + 8;
+        for (clock, most) in [(clock, most), (kept, most - 1)] {
+            let far = |round| clock.clone().advance(Round(round), UnixMillis(now)).is_ok();
+            assert_eq!([most, most + 1].map(far), [true, false]);
+        }
+    }
+
+    /// Neither may whoever comes back be locked out by a change, nor a server be further ahead after it.
+    #[test]
+    fn with_another_length_of_rounds_a_server_is_ahead_by_as_many() {
+        for (round_ms, elapsed, most) in
+            [(500, 0, 108), (1000, 0, 108), (500, 10_000, 128), (2000, 10_000, 118)]
+        {
+            let adopts =
+                |open| clock().adopt(round_ms, (Round(open), UnixMillis(1_000_000 + elapsed))).is_ok();
+            assert_eq!([most, most + 1].map(adopts), [true, false], "{round_ms}, {elapsed}");
+        }
+    }
+
     #[test]
     fn a_clock_put_back_during_a_long_life_does_not_lock_a_client_out() {
         let mut clock = clock();
@@ -398,6 +427,7 @@ mod tests {
         let late = Clock { newest: (Round(1_000_000), now), ..clock };
         assert!(late.explains(Round(0), now, now).is_err());
         assert!(late.explains(Round(0), UnixMillis(0), UnixMillis(u64::MAX)).is_ok());
+        assert!(late.explains(Round(999_990), now, now).is_ok());
         // Ten minutes of rounds of a second, by which clocks may differ, and eight by which a server may be ahead.
         let explains = |round| clock.explains(Round(round), now, now).is_ok();
         assert_eq!([708, 709].map(explains), [true, false]);

@@ -160,6 +160,23 @@ mod tests {
         assert!(orders.len() > 45);
     }
 
+    /// Whoever has units keeps them, with however few messages a round they are polled from now on.
+    #[test]
+    fn no_unit_is_lost_where_fewer_messages_are_retrieved() {
+        let mut cycle = cycle(2, 8);
+        assert_eq!((cycle.units(), cycle.polls_all()), (8, true));
+        for (retrieve, units, in_a_round) in [(3, 8, 3), (1, 8, 1), (12, 12, 12), (2, 12, 2)] {
+            cycle.adopt(retrieve).unwrap();
+            assert_eq!((cycle.places(), cycle.units()), (2, units));
+            let rounds = 0..u64::from(units.div_ceil(retrieve));
+            let polled: Vec<Vec<u16>> = rounds.map(|round| cycle.polled(Round(round))).collect();
+            assert!(polled.iter().all(|units| units.len() <= in_a_round));
+            assert_eq!(polled.concat().into_iter().collect::<BTreeSet<_>>().len(), usize::from(units));
+        }
+        assert!(cycle.adopt(0).is_err() && cycle.adopt(257).is_err());
+        assert_eq!((cycle.units(), cycle.polled(Round(0)).len()), (12, 2));
+    }
+
     #[test]
     fn the_greatest_round_does_not_overflow() {
         cycle(255, 1).sender(Round(u64::MAX));

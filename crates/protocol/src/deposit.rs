@@ -107,9 +107,7 @@ pub fn arrange(deposits: &mut Vec<Deposit>, round_seed: &[u8; 32]) {
         digest.chain_update(deposit.label.0).chain_update(deposit.sealed.0).finalize().into()
     };
     for copies in deposits.chunk_by_mut(|a, b| a.label == b.label) {
-        if copies.len() > 1 {
-            copies.sort_by_cached_key(rank);
-        }
+        copies.sort_by_cached_key(rank);
     }
     let (mut copies, mut last) = (0, None);
     deposits.retain(|deposit| {
@@ -125,6 +123,15 @@ mod tests {
 
     fn deposit(label: u8, content: u8) -> Deposit {
         Deposit { label: Label([label; 16]), sealed: SealedBox([content; BOX_BYTES]) }
+    }
+
+    /// A selector that is sent must follow from bytes that are not, where it is not to be found.
+    #[test]
+    fn elsewhere_is_where_the_end_of_the_label_says() {
+        let label = Label(core::array::from_fn(|at| at as u8));
+        assert_eq!((label.selector(), label.aimed([9; 4]).selector()), ([0, 1, 2, 3], [9; 4]));
+        let elsewhere = label.aimed_elsewhere();
+        assert_eq!((elsewhere.selector(), &elsewhere.0[4..]), ([12, 13, 14, 15], &label.0[4..]));
     }
 
     /// Whoever could choose the order of boxes under one label would keep one of them from ever being read.

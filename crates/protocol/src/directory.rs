@@ -274,6 +274,10 @@ mod tests {
         raised.bytes[0] += 1;
         assert_eq!(raised.verify(&[7; 32], &public(&key)), refused);
         assert!(SignedDirectory::from_parts(&signed.bytes[1..], &signed.signature).is_err());
+        // Before it is verified it says which one it would be.
+        assert_eq!((signed.claimed_number(), signed.claimed_round()), (3, Round(9)));
+        let verified = directory(&["a:1"]);
+        assert_eq!((verified.number(), verified.round()), (3, Round(9)));
         assert_eq!(SignedDirectory::from_parts(&signed.bytes[..], &signed.signature), Ok(signed));
     }
 }

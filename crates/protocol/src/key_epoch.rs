@@ -144,6 +144,10 @@ mod tests {
         assert_eq!(keys(third, KEYS[2], &[119, 120]), [Some(KEYS[1]), Some(KEYS[2])]);
         assert_eq!(KeyEpoch::ENDLESS.key_of(KEYS[0], Round(u64::MAX - 1)), Some(KEYS[0]));
         assert_eq!((KeyEpoch::ENDLESS.ends(), first.ends()), (None, Some(Round(100))));
+        assert_eq!(
+            [first, second, third].map(|epoch| epoch.former_key()),
+            [None, Some(KEYS[0]), Some(KEYS[1])]
+        );
     }
 
     #[test]
@@ -188,6 +192,10 @@ mod tests {
         assert!(follows((third, 2), (first, 0)));
         assert!(!follows((first, 0), (second, 1)) && !follows((second, 1), (third, 2)), "back");
         assert!(!follows((third, 0), (first, 0)), "the same key");
+        assert!(
+            !follows((KeyEpoch { first: first.first, ..third }, 2), (first, 0)),
+            "from the same round on"
+        );
         assert!(!follows((KeyEpoch { former: KEYS[2], ..second }, 1), (first, 0)), "another former key");
         assert!(!follows((KeyEpoch { first: Round(50), ..third }, 2), (second, 1)), "from the same round on");
         assert!(!follows((KeyEpoch { first: Round(51), ..second }, 1), (second, 1)), "moved");

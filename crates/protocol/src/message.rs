@@ -331,6 +331,9 @@ mod tests {
         // Keys are renewed between two alone.
         let renewal = Frame { kind: Kind::Renewal, flags: 0, acknowledgement: 0, check: 0, ..frame(b"part") };
         assert!(Frame::decode(&renewal.encode().unwrap(), Round(9)).is_ok());
+        let empty = Frame { content: Zeroizing::default(), ..renewal };
+        assert!(Frame::decode(&empty.encode().unwrap(), Round(9)).is_err(), "a part of nothing");
+        let renewal = Frame { content: Zeroizing::new(b"part".to_vec()), ..empty };
         let in_group = GroupFrame { frame: renewal, checks: [0; MEMBERS_MAX] }.encode(|_| [0; 64]).unwrap();
         assert!(!reads(&in_group));
     }

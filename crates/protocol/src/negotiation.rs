@@ -421,6 +421,18 @@ mod tests {
         }
     }
 
+    /// An engine that is easier to break than anything else is the way to break everything.
+    #[test]
+    fn an_engine_below_128_bits_is_refused() {
+        for (security_bits, is_secure) in [(0, false), (127, false), (128, true), (u32::MAX, true)] {
+            let announced = ServerParameters { security_bits, ..parameters() };
+            assert_eq!(
+                (announced.check_security().is_ok(), announced.check().is_ok()),
+                (is_secure, is_secure)
+            );
+        }
+    }
+
     /// A call right after work that depends on secrets would tell how long that work took.
     #[test]
     fn a_server_that_leaves_no_time_between_work_and_call_is_refused() {

@@ -114,13 +114,13 @@ impl ManifestChain {
         }
         for manifest in supplied {
             let head = Head { round: manifest.round, digest: manifest.digest() };
-            let known = self.heads.iter().find(|known| known.round == head.round);
+            let place = self.heads.binary_search_by_key(&head.round, |known| known.round);
+            let known = place.ok().and_then(|place| self.heads.get(place));
             if manifest.previous != gap.after.digest || known.is_some_and(|known| known.digest != head.digest)
             {
                 return Err(Error::Manifest(FORK));
             }
-            if known.is_none() {
-                let place = self.heads.partition_point(|other| other.round < head.round);
+            if let Err(place) = place {
                 self.heads.insert(place, head);
             }
             gap.after = head;

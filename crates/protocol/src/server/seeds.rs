@@ -92,3 +92,26 @@ impl fmt::Debug for SeedChain {
         f.debug_struct("SeedChain").field("commitment", &self.tree.commitment()).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{SeedChain, seeds_of, segment_end};
+    use crate::Round;
+    use crate::manifest::seed::{SEGMENT_ROUNDS, SeedTree};
+
+    /// A round under a seed of another segment is refused by everybody.
+    #[test]
+    fn each_segment_has_seeds_of_its_own_in_whatever_order_they_are_asked_for() {
+        let (secret, first) = ([9; 32], Round(100));
+        let ends = [0, 1].map(|segment| segment_end(&secret, first, segment));
+        let tree = SeedTree::new(first, ends.to_vec()).unwrap();
+        let mut chain = SeedChain::new(secret.into(), tree).unwrap();
+        let seeds = [0, 1].map(|segment| seeds_of(&secret, first, segment));
+        let last = SEGMENT_ROUNDS as usize - 1;
+        for (segment, place) in [(0, 0), (1, 0), (1, last), (0, last), (0, 5), (1, 5)] {
+            let round = Round(100 + segment as u64 * SEGMENT_ROUNDS + place as u64);
+            assert_eq!(chain.seed(round), Some(seeds[segment][place]), "{segment}, {place}");
+        }
+        assert_eq!([99, 100 + 2 * SEGMENT_ROUNDS].map(|round| chain.seed(Round(round))), [None; 2]);
+    }
+}
