@@ -401,6 +401,21 @@ mod tests {
         assert_eq!(read(&mut of_before(0), &said(1, 5)), (0, false));
     }
 
+    /// A sender that has gone back by one message is followed, and not taken to have said what it said before.
+    #[test]
+    fn another_message_under_the_last_number_takes_its_place() {
+        let mut inbox = Inbox::default();
+        let said =
+            |sequence, before, content: &[u8]| Item::received(before, sequence, Kind::Text, 0, content);
+        let first = said(1, 0, b"a");
+        let after = check(0, &first);
+        assert_eq!(read(&mut inbox, &first), (1, false));
+        assert_eq!(read(&mut inbox, &said(2, after, b"b")), (1, false));
+        let other = said(2, after, b"c");
+        assert_eq!(read(&mut inbox, &other), (1, true));
+        assert_eq!((inbox.complete, inbox.check), (2, check(after, &other)));
+    }
+
     /// What was said last of all that may be lost shows by this number and the room there is.
     #[test]
     fn what_is_under_way_is_sent_and_not_with_all() {

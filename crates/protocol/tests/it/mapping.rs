@@ -269,6 +269,21 @@ fn the_coins_of_two_labels_are_independent() {
     assert!(read.iter().all(|read| read.abs_diff(250) < 69), "{read:?}");
 }
 
+/// Filters of other labels, or for smaller buckets, would hide boxes from everybody.
+#[test]
+fn a_mapping_is_of_all_labels_and_of_buckets_that_hold_them() {
+    let labels = labels(100, 1);
+    let sealed = seal(&labels, 4);
+    let (code, size) = (sealed.manifest.code().unwrap(), sealed.manifest.bucket_size);
+    let built = |labels: &[Label], size| {
+        BloomMapping::build(&sealed.manifest.round_seed, &*code, &sealed.encoding, labels, size).is_ok()
+    };
+    assert_eq!(
+        [built(&labels, size), built(&labels[1..], size), built(&labels, size - 1)],
+        [true, false, false]
+    );
+}
+
 #[test]
 fn an_empty_round_has_a_mapping_that_finds_nothing() {
     for retrieve in [1, 16] {

@@ -198,11 +198,8 @@ fn who_counts_on_one_who_has_left_is_told_once_until_it_has_read_it() {
     let bobs = world.clients[1].identity();
     let (crew, bob) = (world.id(0, "crew"), world.id(0, "bob"));
     let alice = &mut world.clients[0];
-    let Ok(Talk::Group(group)) =
-        alice.state.conversations.iter().find(|talk| talk.id == crew).map(|talk| &talk.talk).ok_or(())
-    else {
-        panic!("that is the group")
-    };
+    let talk = &alice.state.conversations.iter().find(|talk| talk.id == crew).unwrap().talk;
+    let Talk::Group(group) = talk else { panic!("that is the group") };
     alice.state.left.keep(group);
     alice.forget(crew).unwrap();
     let (before, block) = (outbox(alice, bob).len(), world.round / 8);

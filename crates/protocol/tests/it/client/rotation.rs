@@ -218,3 +218,30 @@ fn a_forged_manifest_of_the_former_key_is_told_as_such() {
     let forged = Warning::BadManifest(Error::Manifest(ManifestError::Unsigned));
     assert_eq!(told, [Notice::Warning(forged)]);
 }
+
+/// From its first round on the third key is known: what it has not signed is forged, and no more than that is passed over.
+#[test]
+fn a_forged_manifest_of_the_first_round_of_a_key_is_told_as_such() {
+    let mut world = world();
+    let second = rotated(&world.parameters, &key(2), 30, 200);
+    let third = rotated(&second, &key(3), 40, 300);
+    world.clients.iter_mut().for_each(|client| client.adopt_keys(second.clone()).unwrap());
+    while world.round < 40 {
+        world.key = key(if world.round < 30 { 1 } else { 2 });
+        world.run(1);
+    }
+    world.clients.iter_mut().for_each(|client| client.adopt_keys(third.clone()).unwrap());
+    world.key = key(3);
+    let mut missed = Vec::new();
+    for _ in 0..4 {
+        let away = Fate { absent: true, ..Fate::default() };
+        let deposits = world.deposits(&[Fate::default(), away]);
+        missed.push(world.publish(&deposits).manifest);
+        world.round += 1;
+    }
+    world.run(1);
+    missed[0].signature[7] ^= 1;
+    let told = world.clients[1].supply_manifests(&missed);
+    let forged = Warning::BadManifest(Error::Manifest(ManifestError::Unsigned));
+    assert_eq!(told, [Notice::Warning(forged)]);
+}
