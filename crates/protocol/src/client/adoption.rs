@@ -108,7 +108,8 @@ mod tests {
     /// What is asked in the form of before is answered by nobody; and what was said in rounds whose form stays is still to be read.
     #[test]
     fn rounds_of_another_form_are_given_up_and_others_are_not() {
-        let changes: [(fn(&mut ServerParameters), bool); 5] = [
+        type Change = fn(&mut ServerParameters);
+        let changes: [(Change, bool); 5] = [
             (|next| next.round_ms = 1001, true),
             (|next| next.query_spread_ms = 5, true),
             (|next| next.buckets = 13, false),

@@ -38,7 +38,7 @@ fn crew(world: &mut World, names: &[&str]) {
     }
 }
 
-fn group<'a>(world: &'a mut World, client: usize) -> &'a mut Group {
+fn group(world: &mut World, client: usize) -> &mut Group {
     let id = world.id(client, "crew");
     world.clients[client].state.group_mut(id).unwrap()
 }
