@@ -15,20 +15,17 @@ macro_rules! passes {
         #[target_feature(enable = $features)]
         fn forward_passes<const LAZY: bool>(tables: &NttTables, values: &mut [Lanes], ahead: &[Lanes]) {
             let (field, roots) = (Field::new(tables.modulus()), forward_roots(tables));
-            // Levels within 64 slots: three over whole vectors, in registers with those inside them, or those alone.
-            let within = if $levels == 3 { 6 } else { 3 };
-            let outer = (8 * values.len()).ilog2() - within;
+            let levels = (8 * values.len()).ilog2();
             let mut blocks = 1;
             // Magnitudes in units of q/4, for arithmetic that reduces between passes: they start below q/2, grow by 3q/4
             // per level, and must not meet a multiplication above 3.5q.
             let mut magnitude = 2 + 3 * $levels;
-            match outer % $levels {
-                _ if outer == 0 => {}
+            match (levels - 3) % $levels {
                 1 => forward_pass::<1, LAZY, FIRST>(&field, roots, values, &mut blocks),
                 2 => forward_pass::<2, LAZY, FIRST>(&field, roots, values, &mut blocks),
                 _ => forward_pass::<$levels, LAZY, FIRST>(&field, roots, values, &mut blocks),
             }
-            while blocks.ilog2() < outer {
+            while blocks < values.len() {
                 if magnitude + 3 * ($levels - 1) > 14 {
                     forward_pass::<$levels, LAZY, REDUCED>(&field, roots, values, &mut blocks);
                     magnitude = 2;
@@ -37,14 +34,13 @@ macro_rules! passes {
                 }
                 magnitude += 3 * $levels;
             }
-            let inner = InnerRoots::new(roots, values.len());
-            let whole = (within == 6).then(|| OuterRoots::new(roots, blocks, 3));
+            let inner = InnerRoots::new(roots, blocks);
             let mut ahead = ahead.as_chunks::<8>().0.iter();
             for (i, vectors) in values.as_chunks_mut::<8>().0.iter_mut().enumerate() {
                 for line in ahead.next().into_iter().flatten() {
                     fetch::<_MM_HINT_T1>(line.as_ptr().cast());
                 }
-                forward_inside::<LAZY>(&field, whole.as_ref(), &inner, vectors, i);
+                forward_inside::<LAZY>(&field, &inner, vectors, i);
             }
         }
 
@@ -118,7 +114,7 @@ macro_rules! passes {
         }
 
         /// The `2^LEVELS` equal parts of a block; the rest of them are empty.
-        #[inline(always)]
+        #[inline]
         fn split<const LEVELS: usize>(mut block: &mut [Lanes]) -> [&mut [Lanes]; 8] {
             let length = block.len() >> LEVELS;
             core::array::from_fn(|i| {
@@ -174,12 +170,11 @@ macro_rules! passes {
             }
         }
 
-        /// The last three levels of eight vectors, of which `group` come before, or the last six.
+        /// The last three levels of eight vectors, of which `group` come before.
         #[inline]
         #[target_feature(enable = $features)]
         fn forward_inside<const LAZY: bool>(
             field: &Field,
-            whole: Option<&OuterRoots<'_>>,
             roots: &InnerRoots<'_>,
             vectors: &mut [Lanes; 8],
             group: usize,
@@ -187,9 +182,6 @@ macro_rules! passes {
             let mut x = [_mm512_setzero_si512(); 8];
             for (x, vector) in x.iter_mut().zip(vectors.iter()) {
                 *x = load(vector);
-            }
-            if let Some(whole) = whole {
-                forward_levels::<3, LAZY>(field, &whole.factors::<3>(group), &mut x);
             }
             forward_inside_registers::<LAZY, 0>(field, roots, &mut x, group);
             for (x, vector) in x.iter().zip(vectors) {
@@ -293,15 +285,12 @@ macro_rules! passes {
             let (field, roots) = (Field::new(tables.modulus()), inverse_roots(tables));
             let last = inverse_last(tables);
             let levels = (8 * values.len()).ilog2();
-            // As in the other direction, but that another pass comes last, with the factor.
-            let within = if $levels == 3 && levels > 6 { 6 } else { 3 };
-            let mut blocks = 1 << (levels - within);
-            let inner = InnerRoots::new(roots, values.len());
-            let whole = (within == 6).then(|| OuterRoots::new(roots, blocks, 3));
+            let mut blocks = values.len();
+            let inner = InnerRoots::new(roots, blocks);
             for (i, vectors) in values.as_chunks_mut::<8>().0.iter_mut().enumerate() {
-                inverse_inside::<LAZY>(&field, whole.as_ref(), &inner, vectors, i);
+                inverse_inside::<LAZY>(&field, &inner, vectors, i);
             }
-            let mut done = within;
+            let mut done = 3;
             while levels - done > $levels {
                 inverse_pass::<$levels, LAZY, false>(&field, roots, values, &mut blocks, &mut done, last);
             }
@@ -371,12 +360,11 @@ macro_rules! passes {
             }
         }
 
-        /// The first three or six levels of the inverse; the mirror image of [`forward_inside`].
+        /// The first three levels of the inverse; the mirror image of [`forward_inside`].
         #[inline]
         #[target_feature(enable = $features)]
         fn inverse_inside<const LAZY: bool>(
             field: &Field,
-            whole: Option<&OuterRoots<'_>>,
             roots: &InnerRoots<'_>,
             vectors: &mut [Lanes; 8],
             group: usize,
@@ -386,10 +374,6 @@ macro_rules! passes {
                 *x = load(vector);
             }
             inverse_inside_registers::<LAZY, 0>(field, roots, &mut x, group);
-            if let Some(whole) = whole {
-                let (last, bound) = ([Factor::of(x[0], x[0]); 2], bound_after::<LAZY>(field, 3));
-                inverse_levels::<3, LAZY, false>(field, &whole.factors::<3>(group), last, bound, &mut x);
-            }
             for (x, vector) in x.iter().zip(vectors) {
                 store(vector, *x);
             }
