@@ -35,7 +35,8 @@ impl Bucket {
         let (positions, outputs) = (shape.positions(), shape.element_outputs());
         let mut pairs = pool.vector::<Pairs>(shape.bucket_outputs() / BLOCK * positions)?;
         let (columns, width) = (shape.columns(), outputs * PLAINTEXT_BITS as usize / 8);
-        // Whitened together: places follow each other from one position to the next.
+        // Whitened and unpacked together: places follow each other from one position to the next. With the most columns there are of the
+        // longest elements that is 34 MB, a third of what a pack takes while it is made.
         let at_once = TOGETHER.div_ceil(2 * columns);
         let mut run = vec![0; at_once * 2 * columns * width];
         let mut values = vec![0; at_once * 2 * columns * outputs];

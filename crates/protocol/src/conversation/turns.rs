@@ -40,6 +40,7 @@ fn alice() -> (Conversation, u64) {
     let mut round = 0;
     while !alice.established() {
         round += 1;
+        assert!(round < 100, "they have not met");
         let (to_bob, of_alice) = alice.open_round(&turn(round, &identity(1)));
         let (to_alice, of_bob) = bob.open_round(&turn(round, &identity(2)));
         for (sent, boxes, reader) in [(to_bob, of_bob, &mut bob), (to_alice, of_alice, &mut alice)] {

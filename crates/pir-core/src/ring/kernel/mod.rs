@@ -216,7 +216,8 @@ operations! {
     fn copy_runs(out: &mut [Lanes], places: &[[usize; 2]], source: &[Lanes], stride: usize, length: usize);
 
     /// Lane l of `out[slot]` becomes, or with `adds` grows by, `factors[slot]` times what a polynomial has at that slot, modulo q: that of
-    /// which coefficient p is `D0 + 2^13 D1`, with `D0, D1 = pairs[p][2 l..]`, and all others are 0. `scratch` has as many
+    /// which coefficient p is `D0 + 2^13 D1`, with `D0, D1 = pairs[p][2 l..]`, and all others are 0; q is above
+    /// their magnitudes, and below 2^50, and words that grow are below q. `scratch` has as many
     /// words as `out`.
     fn radix_columns(
         tables: &NttTables,

@@ -19,10 +19,15 @@ const NAMES: [&str; 4] = ["alice", "bob", "carol", "dave"];
 fn world() -> World {
     let mut world = World::new(1, &NAMES, 3, 4);
     world.befriend(0, 1);
-    while world.clients[..2].iter().any(|client| !client.conversations()[0].established) {
+    let established =
+        |world: &World| world.clients[..2].iter().all(|client| client.conversations()[0].established);
+    for _ in 0..100 {
+        if established(&world) {
+            return world;
+        }
         world.run(1);
     }
-    world
+    panic!("the first two have not met");
 }
 
 /// Makes a group of the first, whose others have these names on the card, which all join.

@@ -161,6 +161,7 @@ fn keys_are_renewed_four_blocks_after_both_have_met() {
     let mut two = Two::met();
     let met = two.round;
     while two.agreements() != [KeyAgreement::Hybrid; 2] {
+        assert!(two.round < 400, "keys are not renewed");
         two.run(1);
     }
     assert_eq!((met, two.round), (24, 56));
@@ -195,6 +196,7 @@ fn attack_a6_who_has_the_keys_of_the_handshake_reads_nothing_after_the_renewal()
     speak(&mut two, 40);
     assert!((17..=40).all(|round| opens(&two, round)));
     while two.agreements() != [KeyAgreement::Hybrid; 2] {
+        assert!(two.round < 400, "keys are not renewed");
         speak(&mut two, 1);
     }
     let renewed = two.round;
@@ -436,6 +438,7 @@ fn a_copy_is_of_no_use_until_the_other_has_the_same_keys() {
     assert_eq!(classically.each_ref().map(Pair::serves_once), [true; 2]);
     let mut seen = Vec::new();
     while two.agreements() != [KeyAgreement::Hybrid; 2] {
+        assert!(two.round < 400, "keys are not renewed");
         two.run(1);
         let now = two.pairs.each_ref().map(|pair| {
             let stage = match &pair.stage {

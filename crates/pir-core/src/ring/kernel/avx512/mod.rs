@@ -26,6 +26,7 @@ pub(super) use product::{arrange, key_products, multiply_accumulate, pack, reduc
 /// Whether this machine can run the functions of this module.
 pub(super) fn is_available() -> bool {
     is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512dq")
         && is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("avx512ifma")
         && is_x86_feature_detected!("avx512vbmi")

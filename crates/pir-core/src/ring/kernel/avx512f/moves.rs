@@ -80,7 +80,7 @@ pub(in super::super) fn weave_columns(
             }
             length *= 2;
         }
-        for (out, x) in out[at..].iter_mut().zip(&x[..2 * parts]) {
+        for (out, x) in out[at..][..2 * parts].iter_mut().zip(&x) {
             stream(out, *x);
         }
     }
