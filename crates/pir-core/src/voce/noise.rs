@@ -17,6 +17,9 @@
 //! and by bounded ones: rounding of the answer to 11 bits, of a reply to 12, and the other row that shares the query's
 //! coefficient, whose message comes in 2^-13 times as large.
 
+#[cfg(test)]
+mod tests;
+
 use super::ring::{
     ANSWER_BITS, COLUMN_BITS, DEGREE, DROPPED_BITS, HINT_BITS, MODULUS_BITS, PLAINTEXT_BITS, QUERY_BITS,
     RADIX_BITS, REPLY_BITS, REPLY_PUBLIC_BITS,
