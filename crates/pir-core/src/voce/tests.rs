@@ -6,6 +6,7 @@ use super::noise::stages;
 use super::ring::{DEGREE, PLAINTEXT_BITS, Ring};
 use super::shape::BLOCK;
 use super::{Asked, Ending, Pools, Request, Shape, Unit, request};
+use crate::Error;
 
 fn elements(rng: &mut ChaCha20Rng, shape: &Shape) -> Vec<u8> {
     let mut bytes = vec![0; shape.elements() * shape.element_bytes()];
@@ -61,6 +62,66 @@ fn a_request_has_one_encoding() {
         let mut changed = bytes.clone();
         changed[Shape::keys_bytes() + (bucket + 1) * shape.query_bytes() - 1] ^= 1 << bit;
         assert_eq!(Request::new(&shape, 3, &changed).is_ok(), bit < 5, "bit {bit} of bucket {bucket}");
+    }
+}
+
+/// A server must survive whatever it is sent, and what is no residue has more than one encoding.
+#[test]
+fn keys_with_what_is_no_residue_are_refused() {
+    let shape = Shape::new(Ending::Hint, 1, 11, 288, 2).unwrap();
+    let (bytes, _) = request(&shape, &[1; 32], &[3], &[2; 32]).unwrap();
+    let q = Ring::get().modulus().value();
+    // The first and the last field of both keys, of 50 bits each.
+    for at in [0, DEGREE - 1, DEGREE, 2 * DEGREE - 1] {
+        for (value, taken) in [(0, true), (q - 1, true), (q, false), ((1 << 50) - 1, false)] {
+            let mut changed = bytes.clone();
+            set_field(&mut changed, at, value);
+            assert_eq!(Request::new(&shape, 1, &changed).is_ok(), taken, "{value} at {at}");
+        }
+    }
+}
+
+/// Writes a field of a key, 50 bits.
+pub(super) fn set_field(bytes: &mut [u8], at: usize, value: u64) {
+    for bit in 0..50 {
+        let place = 50 * at + bit;
+        bytes[place / 8] &= !(1 << (place % 8));
+        bytes[place / 8] |= (value >> bit & 1) as u8 * (1 << (place % 8));
+    }
+}
+
+#[test]
+fn what_is_of_another_size_or_form_is_refused() {
+    let shape = Shape::new(Ending::Hint, 2, 40, 288, 4).unwrap();
+    let other = Shape::new(Ending::Selected, 2, 40, 288, 4).unwrap();
+    let (seed, own, pools) = ([1; 32], [2; 32], Pools::default());
+    // Targets, and arrangements without a hint.
+    assert_eq!(request(&shape, &seed, &[39, 40], &own).err(), Some(Error::Index));
+    assert_eq!(request(&shape, &seed, &[40, 39], &own).err(), Some(Error::Index));
+    assert!(matches!(request(&other, &seed, &[1, 2], &own), Err(Error::Shape(_))));
+    let (bytes, asked) = request(&shape, &seed, &[39, 0], &own).unwrap();
+    assert_eq!(asked.shape(), &shape);
+    // Requests.
+    assert!(Request::new(&shape, 2, &bytes).is_ok());
+    assert!(Request::new(&shape, 1, &bytes).is_err() && Request::new(&shape, 3, &bytes).is_err());
+    assert!(Request::new(&shape, 2, &bytes[..bytes.len() - 1]).is_err());
+    let long = vec![0; other.request_bytes(2).unwrap()];
+    assert!(matches!(Request::new(&other, 2, &long), Err(Error::Malformed(_))));
+    // Buckets.
+    let content = vec![7; 40 * 288];
+    let unit = |shape: &Shape, contents: &[&[u8]]| Unit::new(&pools, shape, &seed.into(), 0, contents);
+    assert!(shape.unit_buckets() == 2);
+    let refused = |contents: &[&[u8]]| matches!(unit(&shape, contents), Err(Error::Shape(_)));
+    assert!(refused(&[]) && refused(&[&*content; 3]));
+    assert!(refused(&[&content, &content[1..]]) && refused(&[&[&*content, &[0]].concat()]));
+    assert!(matches!(unit(&other, &[&content, &content]), Err(Error::Shape(_))));
+    // Hints and answers: each of its own size.
+    let unit = unit(&shape, &[&content, &content]).unwrap();
+    let answer = unit.answer(0, &[&Request::new(&shape, 2, &bytes).unwrap()]).remove(0);
+    let hint = unit.hint();
+    assert_eq!(asked.read(&seed, 0, hint, &answer).unwrap(), [&content[..288], &content[..288]]);
+    for (hint, answer) in [(&hint[1..], &*answer), (hint, &answer[1..]), (hint, &[&*answer, &[0]].concat())] {
+        assert!(matches!(asked.read(&seed, 0, hint, answer), Err(Error::Malformed(_))));
     }
 }
 

@@ -2,12 +2,14 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use sha2::{Digest, Sha256};
 
+use super::common::Key;
 use super::separation::Pair;
 use super::{PublicKeys, Request, Secret, Unit};
 use crate::Error;
 use crate::voce::noise::stages;
 use crate::voce::ring::{DEGREE, PLAINTEXT_BITS, Ring};
 use crate::voce::shape::BLOCK;
+use crate::voce::tests::set_field;
 use crate::voce::{Ending, Pools, Shape};
 
 fn random(rng: &mut ChaCha20Rng) -> [u8; 32] {
@@ -172,4 +174,93 @@ fn keys_requests_and_answers_are_the_golden_ones() {
             "first bytes of the digests of keys, request and answer: {columns} columns"
         );
     }
+}
+
+/// A server must survive whatever it is sent, and what is no residue has more than one encoding.
+#[test]
+fn keys_with_what_is_no_residue_are_refused() {
+    let bytes = Secret::new(&[1; 32]).public_keys();
+    assert_eq!((bytes.len(), PublicKeys::BYTES), (62 * 12_800, 62 * 12_800));
+    let q = Ring::get().modulus().value();
+    // The first and the last field of the first key in slots, and of the last.
+    for at in [2 * DEGREE, 3 * DEGREE - 1, 61 * DEGREE, 62 * DEGREE - 1] {
+        for (value, taken) in [(0, true), (q - 1, true), (q, false), ((1 << 50) - 1, false)] {
+            let mut changed = bytes.clone();
+            set_field(&mut changed, at, value);
+            assert_eq!(PublicKeys::read(&changed).is_ok(), taken, "{value} at {at}");
+        }
+    }
+    let mut changed = bytes.clone();
+    set_field(&mut changed, 0, q);
+    assert!(PublicKeys::read(&changed).is_err());
+    assert!(PublicKeys::read(&bytes[1..]).is_err() && PublicKeys::read(&[&*bytes, &[0]].concat()).is_err());
+}
+
+#[test]
+fn what_is_of_another_size_or_form_is_refused() {
+    let shape = Shape::new(Ending::Selected, 9, 40, 288, 4).unwrap();
+    let other = Shape::new(Ending::Hint, 9, 40, 288, 4).unwrap();
+    let (seed, own, pools) = ([1; 32], [2; 32], Pools::default());
+    let mut secret = Secret::new(&[3; 32]);
+    let keys = PublicKeys::read(&secret.public_keys()).unwrap();
+    // An arrangement with a hint is refused before anything counts as asked under the seed.
+    assert!(matches!(secret.request(&other, &seed, &[0; 9], &own), Err(Error::Shape(_))));
+    let targets = [39, 0, 1, 2, 3, 4, 5, 6, 39];
+    let (bytes, asked) = secret.request(&shape, &seed, &targets, &own).unwrap();
+    let beyond = [0, 0, 0, 0, 0, 0, 0, 0, 40];
+    assert_eq!(secret.request(&shape, &[4; 32], &beyond, &own).err(), Some(Error::Index));
+    // Requests.
+    let read = |buckets, bytes| Request::new(&shape, buckets, &keys, bytes);
+    assert!(read(9, &bytes).is_ok() && read(8, &bytes).is_err() && read(9, &bytes[1..]).is_err());
+    let long = vec![0; other.request_bytes(9).unwrap()];
+    assert!(matches!(Request::new(&other, 9, &keys, &long), Err(Error::Malformed(_))));
+    // Five coefficients of 39 bits leave five bits of a query's last byte.
+    assert_eq!((shape.positions(), shape.query_bytes()), (5, 25));
+    for bit in 0..8 {
+        let mut changed = bytes.clone();
+        changed[9 * 25 - 1] ^= 1 << bit;
+        assert_eq!(Request::new(&shape, 9, &keys, &changed).is_ok(), bit < 3, "bit {bit}");
+    }
+    // Buckets.
+    let content = vec![7; 40 * 288];
+    let unit = |shape: &Shape, contents: &[&[u8]]| Unit::new(&pools, shape, &seed.into(), 0, contents);
+    let refused = |contents: &[&[u8]]| matches!(unit(&shape, contents), Err(Error::Shape(_)));
+    assert_eq!(shape.unit_buckets(), 9);
+    assert!(refused(&[]) && refused(&[&*content; 10]) && refused(&[&content[1..]]));
+    assert!(matches!(unit(&other, &[&content]), Err(Error::Shape(_))));
+    // Answers.
+    let unit = unit(&shape, &[&*content; 9]).unwrap();
+    let answer = unit.answer(0, &[&read(9, &bytes).unwrap()]).remove(0);
+    let elements = asked.read(&seed, 0, &answer).unwrap();
+    assert!(elements.len() == 9 && elements.iter().all(|element| *element == content[..288]));
+    for answer in [&answer[1..], &[&*answer, &[0]].concat()] {
+        assert!(matches!(asked.read(&seed, 0, answer), Err(Error::Malformed(_))));
+    }
+}
+
+/// One who computes an answer again comes to the same bytes, with a pack for each thread in memory.
+#[test]
+fn an_answer_to_one_request_is_that_of_a_unit() {
+    let shape = Shape::new(Ending::Selected, 2, 40, 288, 4).unwrap();
+    assert_eq!((shape.unit_buckets(), shape.packs()), (2, 1));
+    let content: Vec<u8> = (0..40 * 288).map(|at| (at * at % 251) as u8).collect();
+    let (contents, seed, pools) = ([&*content, &content], [1; 32], Pools::default());
+    let mut secret = Secret::new(&[2; 32]);
+    let keys = PublicKeys::read(&secret.public_keys()).unwrap();
+    let (bytes, _) = secret.request(&shape, &seed, &[3, 39], &[3; 32]).unwrap();
+    let request = Request::new(&shape, 2, &keys, &bytes).unwrap();
+    let prepared = Unit::new(&pools, &shape, &seed.into(), 0, &contents).unwrap();
+    let once = Unit::answer_once(&pools, &shape, &seed.into(), 0, &contents, &request).unwrap();
+    assert!(once == prepared.answer(0, &[&request])[0]);
+}
+
+/// Key after key, as they stand in what a client uploads.
+#[test]
+fn keys_are_numbered_without_gaps() {
+    let numbers: Vec<usize> = Key::all().map(Key::number).collect();
+    assert!(numbers.into_iter().eq(0..62));
+    assert_eq!(
+        [Key::Separation(0), Key::Tree(0, 0), Key::Tree(1, 0), Key::Tree(7, 6)].map(Key::number),
+        [3, 6, 13, 61]
+    );
 }
