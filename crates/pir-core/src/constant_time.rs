@@ -60,7 +60,15 @@ pub fn divide(dividend: usize, divisor: usize) -> (usize, usize) {
 mod tests {
     use proptest::prelude::{prop_assert_eq, proptest};
 
-    use super::divide;
+    use super::{divide, equal, public};
+
+    #[test]
+    fn numbers_are_the_same_or_are_not() {
+        assert_eq!(public(7), 7);
+        for (a, b) in [(0, 0), (3, 3), (3, 4), (0, 1 << 40), (usize::MAX, usize::MAX)] {
+            assert_eq!(bool::from(equal(a, b)), a == b, "{a} {b}");
+        }
+    }
 
     proptest! {
         #[test]

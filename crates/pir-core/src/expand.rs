@@ -93,3 +93,37 @@ fn descend(
         descend(parameters, keys, odd, levels, switched_odd, workspace);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::expand_in_place;
+    use crate::bfv::{Ciphertext, Gadget, GaloisKeys, Parameters, SecretKey, Workspace};
+
+    /// Of degree 8, which has three levels.
+    fn taken(leaves: usize, levels: u32, switched: usize) -> bool {
+        let gadgets = [Gadget { digits: 5, base_bits: 10 }; 3];
+        let (large, small) = (1_125_899_906_826_241, 68_719_230_977);
+        let bfv = Parameters::new_allowing_insecure_parameters(8, large, small, 9, &gadgets).unwrap();
+        let key = SecretKey::derive(&bfv, &[1; 32]);
+        let keys = GaloisKeys::derive(&bfv, &key, &[1; 32]);
+        let mut all = vec![Ciphertext::zero(8); leaves];
+        let expand = || expand_in_place(&bfv, &keys, &mut all, levels, switched, &mut Workspace::new(&bfv));
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(expand)).is_ok()
+    }
+
+    #[test]
+    fn trees_have_as_many_leaves_as_their_levels_allow() {
+        for (leaves, levels, switched) in [(1, 0, 0), (1, 1, 1), (2, 1, 0), (8, 3, 8), (5, 3, 2)] {
+            assert!(
+                taken(leaves, levels, switched),
+                "{leaves} leaves of {levels} levels, {switched} switched"
+            );
+        }
+        for (leaves, levels, switched) in [(0, 1, 0), (2, 0, 0), (9, 3, 0), (9, 4, 0), (1, 4, 0), (1, 0, 1)] {
+            assert!(
+                !taken(leaves, levels, switched),
+                "{leaves} leaves of {levels} levels, {switched} switched"
+            );
+        }
+    }
+}

@@ -196,5 +196,10 @@ mod tests {
         assert!(left.0.is_empty(), "what fits no longer is not kept");
         left.0.push(map(8000).unwrap());
         assert_eq!(left.take(9001).unwrap_err().len(), 1, "too small");
+        // A fourth more is the most.
+        for (bytes, taken) in [(9000, true), (7200, true), (7199, false)] {
+            left.0 = vec![map(8000).unwrap()];
+            assert_eq!(left.take(bytes).is_ok(), taken, "{bytes}");
+        }
     }
 }

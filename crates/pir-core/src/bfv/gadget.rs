@@ -83,8 +83,45 @@ pub fn digit_products(modulus: &Modulus, out: [&mut [u64]; 2], digits: &[u64], k
 mod tests {
     use proptest::prelude::{any, prop_assert, proptest};
 
-    use super::Gadget;
+    use super::{Gadget, digit_products};
     use crate::ring::{self, Modulus};
+
+    /// Kernels read as many values as they are told to, and more than 12 products do not fit one reduction.
+    #[test]
+    fn products_of_other_numbers_of_digits_are_refused() {
+        let modulus = Modulus::new(1_125_899_906_826_241).unwrap();
+        let taken = |[one, other, digits, keys]: [usize; 4]| {
+            let (mut one, mut other) = (vec![0; one], vec![0; other]);
+            let (digits, keys) = (vec![1; digits], vec![1; keys]);
+            let products = || digit_products(&modulus, [&mut one, &mut other], &digits, &keys);
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(products)).is_ok()
+        };
+        assert!(taken([16, 16, 16, 32]) && taken([16, 16, 192, 384]));
+        for lengths in [
+            [16, 8, 16, 32],
+            [0, 0, 0, 0],
+            [16, 16, 0, 0],
+            [16, 16, 208, 416],
+            [16, 16, 24, 48],
+            [16, 16, 16, 16],
+            [16, 16, 16, 48],
+        ] {
+            assert!(!taken(lengths), "{lengths:?}");
+        }
+    }
+
+    #[test]
+    fn gadgets_are_fit_up_to_the_length_of_the_modulus() {
+        let modulus = Modulus::new(1_125_899_906_826_241).unwrap();
+        let fit = |(digits, base_bits)| Gadget { digits, base_bits }.is_fit_for(&modulus);
+        assert_eq!([(1, 2), (12, 4), (5, 10), (1, 50), (10, 5)].map(fit), [true; 5]);
+        assert_eq!([(0, 10), (13, 3), (1, 1), (1, 51), (3, 17)].map(fit), [false; 5]);
+        // 49 of 50 bits, of which the lowest is dropped.
+        let gadget = Gadget { digits: 7, base_bits: 7 };
+        assert_eq!(gadget.dropped_bits(&modulus), 1);
+        assert_eq!([0, 1, 6].map(|i| gadget.weight(&modulus, i)), [2, 1 << 8, 1 << 43]);
+        assert_eq!(Gadget { digits: 4, base_bits: 13 }.dropped_bits(&modulus), 0);
+    }
 
     proptest! {
         #[test]

@@ -198,3 +198,43 @@ impl Measurement {
 fn low_bits(bits: u32) -> u64 {
     (1 << bits) - 1
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Measurement, SecretKey};
+    use crate::bfv::Parameters;
+
+    /// The noise that tests measure is compared with what is predicted.
+    #[test]
+    fn deviations_are_roots_of_mean_squares() {
+        let measured = Measurement::of([3.0, -5.0, 1.0, -1.0].into_iter());
+        assert_eq!(measured, Measurement { deviation: 3.0, maximum: 5.0 });
+        assert_eq!(Measurement::of([].into_iter()), Measurement { deviation: 0.0, maximum: 0.0 });
+    }
+
+    fn decrypt(bits: u32, [c0, c1]: [usize; 2]) {
+        let parameters = Parameters::s2048();
+        let key = SecretKey::derive(parameters, &[1; 32]);
+        let message = key.decrypt(parameters, &vec![0; c0], &vec![0; c1], bits);
+        assert_eq!(message[..], vec![0; 2048]);
+    }
+
+    /// With 2,048 coefficients a phase is below `2^bits 2^11`, which must be less than half of Q.
+    #[test]
+    fn moduli_between_that_of_the_plaintext_and_what_is_exact_modulo_the_prime_are_taken() {
+        decrypt(10, [2048; 2]);
+        decrypt(38, [2048; 2]);
+    }
+
+    #[test]
+    #[should_panic(expected = "coefficients far shorter than Q")]
+    fn a_phase_that_is_not_exact_modulo_the_prime_is_not_computed() {
+        decrypt(39, [2048; 2]);
+    }
+
+    #[test]
+    #[should_panic(expected = "a plaintext modulus below the ciphertext's")]
+    fn a_plaintext_as_long_as_its_ciphertext_is_not_decrypted() {
+        decrypt(9, [2048; 2]);
+    }
+}

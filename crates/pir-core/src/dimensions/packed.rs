@@ -174,3 +174,66 @@ impl Layout {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Layout, PackedMatrix};
+    use crate::bfv;
+    use crate::pages::PagePool;
+
+    #[test]
+    fn matrices_beyond_the_bounds_are_refused() {
+        let (pool, ntt) = (PagePool::default(), bfv::Parameters::s2048().small());
+        let new = |groups, shape| PackedMatrix::new(&pool, ntt, groups, shape);
+        for (groups, shape) in [(0, [1, 1]), (1, [0, 1]), (1, [1, 0]), (1, [4097, 1]), (usize::MAX, [2, 2])] {
+            assert!(new(groups, shape).is_err(), "{groups} {shape:?}");
+        }
+        // Of 2,048 residues of 36 bits in each place.
+        for (groups, shape) in [(1, [1, 1]), (2, [3, 5]), (1, [4096, 1])] {
+            let matrix = new(groups, shape).unwrap();
+            assert_eq!(matrix.shape(), shape);
+            assert_eq!(matrix.bytes(), groups * shape[0] * shape[1] * 9216);
+        }
+    }
+
+    /// Four columns stand together, and those that are left.
+    #[test]
+    fn columns_stand_in_bundles() {
+        let (pool, ntt) = (PagePool::default(), bfv::Parameters::s2048().small());
+        let matrix = PackedMatrix::new(&pool, ntt, 1, [3, 6]).unwrap();
+        assert_eq!([0, 3, 4, 5].map(|column| matrix.bundle(column)), [0..4, 0..4, 4..6, 4..6]);
+        let layout = Layout::new(ntt, [3, 6]);
+        assert_eq!([0, 3, 4, 11].map(|place| layout.row_and_column(place)), [[0, 0], [0, 3], [1, 0], [2, 3]]);
+        assert_eq!(
+            [12, 13, 14, 17].map(|place| layout.row_and_column(place)),
+            [[0, 4], [0, 5], [1, 4], [2, 5]]
+        );
+    }
+
+    fn write(first_row: usize, sources: usize, slots: usize) {
+        let (pool, ntt) = (PagePool::default(), bfv::Parameters::s2048().small());
+        let mut matrix = PackedMatrix::new(&pool, ntt, 1, [3, 6]).unwrap();
+        let source = vec![1; slots];
+        matrix.write_rows(0, 4, first_row, &vec![&*source; sources]);
+    }
+
+    /// What stands behind them is another bundle's, or nobody's.
+    #[test]
+    fn rows_that_a_bundle_has_are_written() {
+        write(0, 6, 2048);
+        write(1, 4, 2048);
+        write(2, 2, 2048);
+    }
+
+    #[test]
+    #[should_panic(expected = "rows of the bundle")]
+    fn rows_that_a_bundle_does_not_have_are_not_written() {
+        write(2, 3, 2048);
+    }
+
+    #[test]
+    #[should_panic(expected = "N slots")]
+    fn polynomials_of_another_degree_are_not_written() {
+        write(0, 1, 2047);
+    }
+}

@@ -89,3 +89,33 @@ pub fn plaintext_bytes() -> usize {
     let bfv = bfv::Parameters::s2048();
     bfv.degree() * bfv.plaintext_bits() as usize / 8
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Packing, plaintext_bytes};
+
+    /// Eight elements of 288 bytes fill a plaintext; a number that a server announces must not overflow.
+    #[test]
+    fn elements_lie_in_as_few_plaintexts_as_hold_them() {
+        assert_eq!(plaintext_bytes(), 2304);
+        for (elements, bytes, expected) in [
+            (17, 288, [8, 3, 1]),
+            (16, 288, [8, 2, 1]),
+            (3, 2304, [1, 3, 1]),
+            (3, 2305, [1, 3, 2]),
+            (3, 4608, [1, 3, 2]),
+            (5, 769, [2, 3, 1]),
+        ] {
+            let packing = Packing::new(elements, bytes).unwrap();
+            let found = [packing.elements_per_plaintext(), packing.plaintexts(), packing.groups()];
+            assert_eq!(found, expected, "{elements} of {bytes}");
+            assert_eq!((packing.elements(), packing.element_bytes()), (elements, bytes));
+        }
+        let spread = Packing::new(1, 5000).unwrap();
+        assert_eq!([0, 1, 2].map(|group| spread.bytes_in_group(group)), [2304, 2304, 392]);
+        assert!(Packing::new(1 << 22, 1 << 22).is_ok());
+        for (elements, bytes) in [((1 << 22) + 1, 1 << 22), (0, 1), (1, 0), (usize::MAX, 2)] {
+            assert!(Packing::new(elements, bytes).is_err(), "{elements} of {bytes}");
+        }
+    }
+}

@@ -142,4 +142,38 @@ mod tests {
         let expected = Polynomial::from_signed(&modulus, &[1, -2, 3, -4, 5, -6, 7, -8]);
         assert_eq!(Automorphism::new(8, 9).coefficient(&modulus, &polynomial), expected);
     }
+
+    #[test]
+    #[should_panic(expected = "odd exponent")]
+    fn even_exponents_are_refused() {
+        let _ = Automorphism::new(8, 2);
+    }
+
+    #[test]
+    #[should_panic(expected = "odd exponent")]
+    fn degrees_that_are_no_powers_of_two_are_refused() {
+        let _ = Automorphism::new(12, 3);
+    }
+
+    #[test]
+    fn exponents_count_modulo_twice_the_degree() {
+        assert_eq!(Automorphism::new(8, 19), Automorphism::new(8, 3));
+        assert_ne!(Automorphism::new(8, 11), Automorphism::new(8, 3));
+    }
+
+    fn slots_into(source: usize, out: usize) {
+        Automorphism::new(8, 3).slots_into(&vec![0; source], &mut vec![0; out]);
+    }
+
+    #[test]
+    #[should_panic(expected = "N slots")]
+    fn sources_of_another_degree_are_refused() {
+        slots_into(16, 8);
+    }
+
+    #[test]
+    #[should_panic(expected = "N slots")]
+    fn room_of_another_degree_is_refused() {
+        slots_into(8, 16);
+    }
 }

@@ -245,3 +245,62 @@ fn least_primitive_root(modulus: &Modulus, order: u64) -> u64 {
     }
     least
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{NttTables, SlotOrder, VectorSource, bit_reverse};
+    use crate::ring::Modulus;
+
+    /// 65,537 is 1 modulo 2^16, and 12,289 modulo 2^12.
+    #[test]
+    fn degrees_and_primes_without_roots_of_unity_are_refused() {
+        let new = |prime, degree| {
+            NttTables::new(Modulus::new(prime).unwrap(), degree, SlotOrder::BitReversed).is_ok()
+        };
+        for (degree, fits) in
+            [(0, false), (4, false), (8, true), (12, false), (1 << 15, true), (1 << 16, false)]
+        {
+            assert_eq!(new(65_537, degree), fits, "{degree}");
+        }
+        // 1 modulo 2^17, so that only the degree is too large.
+        assert!(new(786_433, 1 << 15) && !new(786_433, 1 << 16));
+        assert!(new(12_289, 1 << 11) && !new(12_289, 1 << 12));
+    }
+
+    #[test]
+    fn roots_are_the_least_of_their_order() {
+        for (prime, degree) in [(65_537, 8), (12_289, 16), (786_433, 32)] {
+            let modulus = Modulus::new(prime).unwrap();
+            let order = 2 * degree as u64;
+            let found = NttTables::new(modulus, degree, SlotOrder::Orbit).unwrap().psi();
+            let least = (2..prime).find(|root| modulus.pow_vartime(*root, order / 2) == prime - 1);
+            assert_eq!(Some(found), least, "{prime}");
+        }
+    }
+
+    #[test]
+    fn orders_of_slots_are_the_documented_ones() {
+        for degree in [8usize, 64] {
+            let bits = degree.ilog2();
+            for slot in 0..degree {
+                let exponent = SlotOrder::BitReversed.exponent(degree, slot);
+                assert_eq!(exponent, 2 * bit_reverse(slot, bits) + 1);
+                let place = bit_reverse(slot % (degree / 2), bits - 1);
+                let power = (0..place).fold(1, |power, _| 5 * power % (2 * degree));
+                let expected = if slot < degree / 2 { power } else { 2 * degree - power };
+                assert_eq!(SlotOrder::Orbit.exponent(degree, slot), expected);
+            }
+        }
+        assert_eq!(
+            [(0b1011, 4), (1, 3), (0, 0)].map(|(value, bits)| bit_reverse(value, bits)),
+            [0b1101, 4, 0]
+        );
+    }
+
+    #[test]
+    fn eight_slots_are_read_together_where_they_stand_together() {
+        let source = VectorSource::new(&[17, 16, 19, 18, 23, 22, 21, 20]).unwrap();
+        assert_eq!((source.index, source.lanes), (2, [1, 0, 3, 2, 7, 6, 5, 4]));
+        assert_eq!(VectorSource::new(&[17, 16, 19, 18, 23, 22, 21, 24]), None);
+    }
+}
