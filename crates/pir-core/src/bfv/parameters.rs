@@ -258,4 +258,12 @@ mod tests {
         let fits = |bits| Parameters::new(2048, Q50, Q36, bits, &gadgets).is_ok();
         assert_eq!([0, 1, 32, 33].map(fits), [false, true, true, false]);
     }
+
+    /// What is switched to a prime that is not far smaller keeps its noise, and the factors of the switch have no room.
+    #[test]
+    fn a_small_prime_above_half_of_the_large_one_is_refused() {
+        let gadgets = [Gadget { digits: 5, base_bits: 10 }; 11];
+        let refused = Parameters::new(2048, Q50, Q50, 9, &gadgets);
+        assert_eq!(refused.err(), Some(Error::Shape("the small prime is not below half of the large one")));
+    }
 }

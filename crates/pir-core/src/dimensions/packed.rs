@@ -180,6 +180,7 @@ mod tests {
     use super::{Layout, PackedMatrix};
     use crate::bfv;
     use crate::pages::PagePool;
+    use crate::ring::bits::unpack;
 
     #[test]
     fn matrices_beyond_the_bounds_are_refused() {
@@ -215,6 +216,42 @@ mod tests {
         let mut matrix = PackedMatrix::new(&pool, ntt, 1, [3, 6]).unwrap();
         let source = vec![1; slots];
         matrix.write_rows(0, 4, first_row, &vec![&*source; sources]);
+    }
+
+    /// Block by block and bundle by bundle; of each row eight residues of every column. The first dimension reads them in this order.
+    #[test]
+    fn every_row_of_a_bundle_is_written_where_it_is_read() {
+        let (pool, ntt) = (PagePool::default(), bfv::Parameters::s2048().small());
+        let mut matrix = PackedMatrix::new(&pool, ntt, 2, [3, 6]).unwrap();
+        let value = |group: usize, row: usize, column: usize, slot: usize| {
+            (slot + 2048 * (column + 6 * (row + 3 * group))) as u64
+        };
+        for (group, bundle) in [(0, 0), (0, 4), (1, 3), (1, 5)] {
+            let columns = matrix.bundle(bundle);
+            // The first row by itself, then those that are left.
+            for rows in [0..1, 1..3] {
+                let polynomial =
+                    |(row, column)| (0..2048).map(|slot| value(group, row, column, slot)).collect();
+                let places = rows.clone().flat_map(|row| columns.clone().map(move |column| (row, column)));
+                let sources: Vec<Vec<u64>> = places.map(polynomial).collect();
+                let sources: Vec<&[u64]> = sources.iter().map(Vec::as_slice).collect();
+                matrix.write_rows(group, bundle, rows.start, &sources);
+            }
+        }
+        let mut found = vec![0; 2 * 3 * 6 * 2048];
+        unpack(36, &matrix.packed, &mut found);
+        let mut found = found.chunks_exact(8);
+        for (group, block) in (0..2).flat_map(|group| (0..256).map(move |block| (group, block))) {
+            for columns in [0..4, 4..6] {
+                for (row, column) in (0..3).flat_map(|row| columns.clone().map(move |column| (row, column))) {
+                    let expected = (0..8).map(|lane| value(group, row, column, 8 * block + lane));
+                    assert!(
+                        found.next().unwrap().iter().copied().eq(expected),
+                        "{group} {block} {row} {column}"
+                    );
+                }
+            }
+        }
     }
 
     /// What stands behind them is another bundle's, or nobody's.

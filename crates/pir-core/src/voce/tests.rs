@@ -3,10 +3,11 @@ use rand_core::{Rng, SeedableRng};
 use sha2::{Digest, Sha256};
 
 use super::noise::stages;
-use super::ring::{DEGREE, PLAINTEXT_BITS, Ring};
+use super::ring::{DEGREE, PLAINTEXT_BITS, QUERY_BITS, Ring, Round};
 use super::shape::BLOCK;
 use super::{Asked, Ending, Pools, Request, Shape, Unit, request};
 use crate::Error;
+use crate::ring::bits::BitReader;
 
 fn elements(rng: &mut ChaCha20Rng, shape: &Shape) -> Vec<u8> {
     let mut bytes = vec![0; shape.elements() * shape.element_bytes()];
@@ -122,6 +123,28 @@ fn what_is_of_another_size_or_form_is_refused() {
     assert_eq!(asked.read(&seed, 0, hint, &answer).unwrap(), [&content[..288], &content[..288]]);
     for (hint, answer) in [(&hint[1..], &*answer), (hint, &answer[1..]), (hint, &[&*answer, &[0]].concat())] {
         assert!(matches!(asked.read(&seed, 0, hint, answer), Err(Error::Malformed(_))));
+    }
+}
+
+/// Under a public half that served before, what was asked for would show.
+#[test]
+fn no_two_ciphertexts_of_a_round_have_the_same_public_half() {
+    let shape = Shape::new(Ending::Hint, 17, 600, 288, 1).unwrap();
+    assert_eq!((shape.unit_buckets(), shape.ciphertexts(), shape.positions()), (8, 2, 300));
+    let (seed, targets) = ([1; 32], [7; 17]);
+    let (bytes, asked) = request(&shape, &seed, &targets, &[2; 32]).unwrap();
+    let (ring, round) = (Ring::get(), Round::new(&seed));
+    let modulus = ring.modulus();
+    for (bucket, query) in bytes[Shape::keys_bytes()..].chunks_exact(shape.query_bytes()).enumerate() {
+        let at = bucket % 8 * 300;
+        let mut phase = round.query((bucket / 8 * 2 + at / DEGREE) as u64);
+        phase.mul_assign(modulus, asked.secret());
+        let phase = phase.into_coefficient(&ring.ntt);
+        let mut reader = BitReader::new(query);
+        let field = ring.raise(reader.read(QUERY_BITS), QUERY_BITS);
+        // The first position is of the rows 0 and 1, of which nothing was asked for.
+        let noise = modulus.centre(modulus.add(field, phase.residues()[at % DEGREE]));
+        assert!(noise.abs() < 1 << 12, "{noise} in bucket {bucket}");
     }
 }
 

@@ -8,6 +8,7 @@ use rand_core::SeedableRng;
 fn it_serves_elements_and_admits_to_no_security() {
     let parameters = NoOp::parameters(3, 2).unwrap();
     assert_eq!(NoOp::security_bits(&parameters), 0);
+    assert_eq!(NoOp::failure_log2(&parameters), f64::NEG_INFINITY);
     assert_eq!(NoOp::elements(&parameters), 3);
     let key = NoOp::client_key(&[1; 32]);
     let keys = NoOp::encode_public_keys(&key);
@@ -42,4 +43,24 @@ fn malformed_input_is_refused_without_a_panic() {
     assert!(NoOp::extract(&parameters, &key, 0, &[]).is_err());
     let mut rng = ChaCha20Rng::seed_from_u64(0);
     assert_eq!(NoOp::queries(&key, &[(&parameters, 2)], &mut rng), Err(Error::Index));
+}
+
+#[test]
+fn an_index_of_more_than_a_byte_is_read_and_a_profile_is_zeros() {
+    let parameters = NoOp::parameters(600, 1).unwrap();
+    let elements: Vec<u8> = (0..600).map(|at| (at % 251) as u8).collect();
+    let database = NoOp::setup(&parameters, &elements).unwrap();
+    let (key, mut rng) = (NoOp::client_key(&[1; 32]), ChaCha20Rng::seed_from_u64(0));
+    let keys = NoOp::decode_public_keys(&NoOp::encode_public_keys(&key)).unwrap();
+    let query = NoOp::queries(&key, &[(&parameters, 515)], &mut rng).unwrap().remove(0);
+    assert_eq!(query, [3, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(NoOp::answer(&database, &keys, &query), Ok(vec![13]));
+    let profile = NoOp::profile(&parameters);
+    assert_eq!(profile, [0; 16]);
+    assert_eq!(NoOp::with_profile(600, 1, &profile), Ok(parameters));
+    for at in 0..16 {
+        let mut other = profile;
+        other[at] = 1;
+        assert!(NoOp::with_profile(600, 1, &other).is_err(), "byte {at}");
+    }
 }

@@ -118,4 +118,7 @@ fn transforms_are_counted_as_expand_makes_them() {
     let three_rows = Parameters::with_columns(3 * 8, ELEMENT_BYTES, 1).unwrap();
     assert_eq!((three_rows.rows(), three_rows.selectors(), three_rows.levels()), (3, 3, 11));
     assert_eq!(three_rows.expand_transforms(), 74 + 7 + 4);
+    // With four, one more is switched together with the third.
+    let four_rows = Parameters::with_columns(4 * 8, ELEMENT_BYTES, 1).unwrap();
+    assert_eq!((four_rows.rows(), four_rows.expand_transforms()), (4, 74 + 2 * 7));
 }

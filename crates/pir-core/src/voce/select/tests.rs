@@ -238,20 +238,31 @@ fn what_is_of_another_size_or_form_is_refused() {
     }
 }
 
-/// One who computes an answer again comes to the same bytes, with a pack for each thread in memory.
+/// One who computes an answer again comes to the same bytes, with a pack for each thread in memory; and a client is answered
+/// alike whoever is answered with it.
 #[test]
-fn an_answer_to_one_request_is_that_of_a_unit() {
+fn an_answer_to_one_request_is_that_of_a_unit_to_several() {
     let shape = Shape::new(Ending::Selected, 2, 40, 288, 4).unwrap();
     assert_eq!((shape.unit_buckets(), shape.packs()), (2, 1));
     let content: Vec<u8> = (0..40 * 288).map(|at| (at * at % 251) as u8).collect();
     let (contents, seed, pools) = ([&*content, &content], [1; 32], Pools::default());
-    let mut secret = Secret::new(&[2; 32]);
-    let keys = PublicKeys::read(&secret.public_keys()).unwrap();
-    let (bytes, _) = secret.request(&shape, &seed, &[3, 39], &[3; 32]).unwrap();
-    let request = Request::new(&shape, 2, &keys, &bytes).unwrap();
-    let prepared = Unit::new(&pools, &shape, &seed.into(), 0, &contents).unwrap();
-    let once = Unit::answer_once(&pools, &shape, &seed.into(), 0, &contents, &request).unwrap();
-    assert!(once == prepared.answer(0, &[&request])[0]);
+    let mut secrets = [2, 3, 4].map(|own| Secret::new(&[own; 32]));
+    let keys = secrets.each_ref().map(|secret| PublicKeys::read(&secret.public_keys()).unwrap());
+    let asked = secrets.each_mut().map(|secret| secret.request(&shape, &seed, &[3, 39], &[3; 32]).unwrap());
+    let requests: Vec<Request<'_>> = asked
+        .iter()
+        .zip(&keys)
+        .map(|((bytes, _), keys)| Request::new(&shape, 2, keys, bytes).unwrap())
+        .collect();
+    let unit = Unit::new(&pools, &shape, &seed.into(), 0, &contents).unwrap();
+    assert_eq!(unit.memory_bytes(), shape.memory_bytes());
+    let answers = unit.answer(0, &requests.iter().collect::<Vec<_>>());
+    for (answer, (_, asked)) in answers.iter().zip(&asked) {
+        let expected = [3, 39].map(|target| &content[288 * target..][..288]);
+        assert_eq!(asked.read(&seed, 0, answer).unwrap(), expected);
+    }
+    let once = Unit::answer_once(&pools, &shape, &seed.into(), 0, &contents, &requests[2]).unwrap();
+    assert!(answers.len() == 3 && once == answers[2]);
 }
 
 /// Key after key, as they stand in what a client uploads.
