@@ -24,7 +24,7 @@ pub(crate) use bench::build;
 pub(crate) use child::{Refused, SUBCOMMAND};
 pub(crate) use client::Took;
 pub(crate) use config::Config;
-pub(crate) use lines::{GATHER_MS, Orders, Point, TILE};
+pub(crate) use lines::{GATHER_MS, Orders, Point, TILE, gather_ms};
 pub(crate) use report::Report;
 pub(crate) use run::run_once;
 pub(crate) use system::System;

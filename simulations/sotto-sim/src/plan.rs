@@ -123,10 +123,8 @@ fn constants(arguments: &Arguments) -> anyhow::Result<Calibration> {
     // Before a measurement that takes minutes.
     let arranges = |engine: EngineName| {
         ensure!(
-            matches!(engine, EngineName::VoceHint | EngineName::VoceApart)
-                || arguments.assumptions.prefer == Preference::Balanced,
-            "--prefer is for voce-hint and voce-apart here: sealpir has one arrangement, and what others of voce's cost is not in \
-             the model (docs/PLANNING.md)"
+            engine.packs() || arguments.assumptions.prefer == Preference::Balanced,
+            "--prefer is for voce, voce-hint and voce-apart: sealpir has one arrangement"
         );
         Ok(())
     };

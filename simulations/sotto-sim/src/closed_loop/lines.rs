@@ -13,6 +13,13 @@ pub(crate) const TILE: usize = 16;
 /// How long they wait for more of them by default, ms.
 pub(crate) const GATHER_MS: u64 = 100;
 
+/// How long they wait where what a client costs in a full tile is to be measured, ms: as long as it takes, if there are so many clients.
+/// The clients of a measurement compute beside the server, and ask one after the other, where those of a deployment have machines of their
+/// own and are more.
+pub(crate) const fn gather_ms(clients: u32) -> u64 {
+    if clients as usize >= TILE && (clients as usize).is_multiple_of(TILE) { 20_000 } else { GATHER_MS }
+}
+
 /// What the server's process is started with.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Orders {

@@ -13,7 +13,7 @@ use super::chart::{Bar, Bars, bars};
 use super::engines::{ELEMENT_BYTES, power_of_two};
 use super::measured::Kept;
 use super::section::Figure;
-use crate::closed_loop::{Config, GATHER_MS, Refused, Report, run_once};
+use crate::closed_loop::{Config, Refused, Report, gather_ms, run_once};
 use crate::engine::EngineName;
 use crate::pbc::CodeName;
 use crate::progress;
@@ -191,7 +191,7 @@ fn measure(
         prefer: sottod::Preference::Balanced,
         code,
         threads: None,
-        gather_ms: GATHER_MS,
+        gather_ms: gather_ms(clients),
         without_bare: true,
         seed: 1,
     };
@@ -209,7 +209,7 @@ const DIFFERS: &str = "The papers measure databases that stay. Engines with hint
 fn notes(table: &mut Table, clients: u32) {
     table.note(format!(
         "Messages of {ELEMENT_BYTES} bytes, one of each user in every round; boxes are found by slots, with the partitioned code. \
-         CPU time of the server for each client and round, {clients} clients, up to 16 of which are answered together; set-up is \
+         CPU time of the server for each client and round, {clients} clients, answered together; set-up is \
          that of a round for everybody, and \"with set-up\" adds each user's share of it. Bytes are those of the TCP streams in a \
          round; keys come once. Memory is the highest there was: two rounds at a time. The third round counts. Every message is \
          compared."

@@ -10,10 +10,10 @@ use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use serde::{Deserialize, Serialize};
 use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::{Deposit, Label, SealedBox};
-use sottod::Addressing;
+use sottod::{Addressing, Preference};
 
 use super::constants::Constants;
-use super::fit::{fit, predict, residual};
+use super::fit::{fit, residual};
 use super::sizes::{BucketSize, VoceSize, default_code};
 use super::{transport, voce};
 use crate::closed_loop;
@@ -47,12 +47,14 @@ impl Calibration {
         for value in values.chain(errors) {
             ensure!(value.is_finite() && value >= 0.0, "{value} is neither a cost nor an error");
         }
-        // With few small sizes the scan of Voce cannot be told from its packs.
-        let packed = self.engine.packs();
-        ensure!(
-            self.constants.transform > 0.0 && (packed || self.constants.scanned_kib > 0.0),
-            "an answer that costs nothing"
-        );
+        let Constants { query, transform, arranged, scanned_kib, .. } = self.constants;
+        // With few small sizes the parts of Voce cannot be told from each other.
+        let costs = if self.engine.packs() {
+            query + transform + arranged + scanned_kib > 0.0
+        } else {
+            transform > 0.0 && scanned_kib > 0.0
+        };
+        ensure!(costs, "an answer that costs nothing");
         Ok(())
     }
 }
@@ -192,7 +194,8 @@ pub(crate) fn calibrate(
     Ok(Calibration { machine, commit, engine: name, threads, constants, answer_error, setup_error })
 }
 
-/// The same for Voce, whose answers and set-up have two features each.
+/// The same for Voce, of which units are measured as they are arranged by two preferences: with those of one alone, whose rows
+/// and columns follow from the size, queries could not be told from packs.
 fn of_voce(
     name: EngineName,
     plan: &Plan,
@@ -200,16 +203,24 @@ fn of_voce(
     threads: usize,
     progress: &ProgressBar,
 ) -> anyhow::Result<Calibration> {
-    let buckets = voce::sizes(quick);
-    progress.set_length((buckets.len() + plan.rounds.len() + 1) as u64);
+    let sizes = voce::sizes(quick);
+    let preferences = [Preference::Balanced, Preference::Time];
+    progress.set_length((preferences.len() * sizes.len() + plan.rounds.len() + 1) as u64);
     progress.set_message("calibration");
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
     let engine = name.engine();
     let keys = 1e3 * reading_keys(&*engine, &Client::new(&*engine, &[1; 32])?);
-    let mut measured = Vec::new();
-    for (number, &elements) in buckets.iter().enumerate() {
-        measured.push(voce::Measured::new(name, elements, plan.repeats, number as u64, &pool)?);
-        progress.inc(1);
+    let [mut fitted, mut kept_out] = [(); 2].map(|()| Vec::new());
+    for (number, &elements) in sizes.iter().enumerate() {
+        for preference in preferences {
+            let one = voce::Measured::new(name, (elements, preference), plan.repeats, number as u64, &pool)?;
+            if number % 2 == 0 {
+                fitted.push(one)
+            } else {
+                kept_out.push(one)
+            }
+            progress.inc(1);
+        }
     }
     let mut rounds = Vec::new();
     for &boxes in plan.rounds {
@@ -219,35 +230,16 @@ fn of_voce(
     let [calls, sent_kib] = transport::measure(quick)?;
     progress.finish_and_clear();
 
-    let points = |features: fn(&VoceSize) -> [f64; 2], times: fn(&voce::Measured) -> &[f64]| {
-        let of_one = |one: &voce::Measured| {
-            let features = features(&one.size);
-            times(one).iter().map(|time| (features, 1e3 * time)).collect::<Vec<_>>()
-        };
-        measured.iter().step_by(2).flat_map(of_one).collect::<Vec<_>>()
-    };
-    let [transform, scanned_kib] = fit(&points(VoceSize::answer_features, |one| &one.answers));
-    let [setup_bucket, setup_plaintext] = fit(&points(VoceSize::setup_features, |one| &one.setups));
+    let answers = voce::Part { features: VoceSize::answer_features, times: |one| &one.answers };
+    let setups = voce::Part { features: VoceSize::setup_features, times: |one| &one.setups };
+    let answer @ [query, transform, arranged, scanned_kib] = answers.fit(&fitted);
+    let setup @ [setup_bucket, setup_plaintext] = setups.fit(&fitted);
     let [sealed_box, encode_codeword, mapped_codeword] =
         [0, 1, 2].map(|part| mean(&rounds.iter().map(|times| times[part]).collect::<Vec<_>>()));
-    let error = |features: fn(&VoceSize) -> [f64; 2],
-                 times: fn(&voce::Measured) -> &[f64],
-                 constants: [f64; 2]| Uncertainty {
-        spread: spread(measured.iter().map(|one| times(one).to_vec())),
-        residual: residual(
-            measured
-                .iter()
-                .skip(1)
-                .step_by(2)
-                .map(|one| (predict(features(&one.size), constants) / 1e3, mean(times(one)))),
-        ),
-    };
-    let answer_error = error(VoceSize::answer_features, |one| &one.answers, [transform, scanned_kib]);
-    let setup_error = error(VoceSize::setup_features, |one| &one.setups, [setup_bucket, setup_plaintext]);
     let constants = Constants {
-        query: 0.0,
+        query,
         transform,
-        arranged: 0.0,
+        arranged,
         scanned_kib,
         column: 0.0,
         answer: 0.0,
@@ -260,6 +252,8 @@ fn of_voce(
         sent_kib,
         keys,
     };
+    let [answer_error, setup_error] =
+        [answers.uncertainty([&fitted, &kept_out], answer), setups.uncertainty([&fitted, &kept_out], setup)];
     let (machine, commit) = (Machine::here(), machine::commit());
     Ok(Calibration { machine, commit, engine: name, threads, constants, answer_error, setup_error })
 }
@@ -358,12 +352,12 @@ fn of_round(boxes: usize, repeats: usize) -> anyhow::Result<[f64; 3]> {
     Ok([0, 1, 2].map(|part| 1e3 * times.iter().map(|times| times[part]).sum::<f64>() / repeats as f64))
 }
 
-fn mean(values: &[f64]) -> f64 {
+pub(super) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
 /// The root of the mean of the relative variances of all groups.
-fn spread(groups: impl Iterator<Item = Vec<f64>>) -> f64 {
+pub(super) fn spread(groups: impl Iterator<Item = Vec<f64>>) -> f64 {
     let variances: Vec<f64> = groups
         .filter(|values| values.len() > 1)
         .map(|values| {

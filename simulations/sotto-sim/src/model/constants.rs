@@ -11,13 +11,14 @@ use crate::cpu::Stages;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Constants {
-    /// Parsing one query, with all of EXPAND that does not depend on the number of selectors.
+    /// Parsing one query, with all of EXPAND that does not depend on the number of selectors. Voce: a bucket's answer, whatever it
+    /// is, for each client of a tile, as are all of the answer.
     pub(crate) query: f64,
-    /// A transform of EXPAND, with the products that go with it. Voce: a pack, for each client of a tile.
+    /// A transform of EXPAND, with the products that go with it. Voce: a pack.
     pub(crate) transform: f64,
-    /// A selector of the first dimension, brought in order or its result put in its place.
+    /// A selector of the first dimension, brought in order or its result put in its place. Voce: a KiB of the query.
     pub(crate) arranged: f64,
-    /// A KiB of the prepared database, read and multiplied. Voce: for each client of a tile.
+    /// A KiB of the prepared database, read and multiplied.
     pub(crate) scanned_kib: f64,
     /// A column of the second dimension.
     pub(crate) column: f64,
@@ -44,15 +45,15 @@ pub(crate) struct Constants {
 impl Constants {
     /// The answer of one bucket, milliseconds.
     pub(crate) fn answer(&self, bucket: &BucketSize) -> Stages {
-        let of = |features, constants| fit::predict(features, constants) / 1e3;
         if let Some(voce) = &bucket.voce {
-            let [packs, scanned] = voce.answer_features();
+            let [bucket, packs, query, scanned] = voce.answer_features();
             return Stages {
-                expand: of([packs, 0.0], [self.transform, 0.0]),
-                first_dimension: of([0.0, scanned], [0.0, self.scanned_kib]),
+                expand: (bucket * self.query + packs * self.transform) / 1e3,
+                first_dimension: (query * self.arranged + scanned * self.scanned_kib) / 1e3,
                 rest: 0.0,
             };
         }
+        let of = |features, constants| fit::predict(features, constants) / 1e3;
         Stages {
             expand: of(bucket.expand_features(), [self.query, self.transform]),
             first_dimension: of(bucket.first_features(), [self.arranged, self.scanned_kib]),

@@ -36,6 +36,8 @@ pub(crate) struct VoceSize {
     pub(crate) packs: f64,
     /// Coefficients of the database, as the first dimension reads them.
     pub(crate) scanned_kib: f64,
+    /// A client's query.
+    pub(crate) query_kib: f64,
     /// Places of elements, of which all are whitened.
     pub(crate) places: f64,
     /// Held as long as the round can be retrieved.
@@ -53,13 +55,15 @@ impl VoceSize {
             packs: packs as f64 / buckets as f64,
             // A field of nine bits takes two bytes.
             scanned_kib: (2 * shape.element_outputs() * places) as f64 / 1024.0,
+            query_kib: shape.query_bytes() as f64 / 1024.0,
             places: places as f64,
             bytes: share * shape.memory_bytes() as f64,
         }
     }
 
-    pub(super) fn answer_features(&self) -> [f64; 2] {
-        [self.packs, self.scanned_kib]
+    /// The bucket, packs, and KiB of query and coefficients.
+    pub(super) fn answer_features(&self) -> [f64; 4] {
+        [1.0, self.packs, self.query_kib, self.scanned_kib]
     }
 
     pub(super) fn setup_features(&self) -> [f64; 2] {

@@ -8,6 +8,8 @@ use rayon::ThreadPool;
 use sotto_protocol::deposit::BOX_BYTES;
 use sottod::Preference;
 
+use super::calibrate::{Uncertainty, mean, spread};
+use super::fit::{fit, predict, residual};
 use super::sizes::{VoceSize, voce_shape};
 use crate::cpu::{process_timed, timed};
 use crate::engine::{Client, EngineName};
@@ -31,21 +33,49 @@ pub(super) struct Measured {
     pub(super) setups: Vec<f64>,
 }
 
+/// What a bucket takes in one of its parts, and what that follows from.
+pub(super) struct Part<const N: usize> {
+    pub(super) features: fn(&VoceSize) -> [f64; N],
+    pub(super) times: fn(&Measured) -> &[f64],
+}
+
+impl<const N: usize> Part<N> {
+    /// The constants, microseconds.
+    pub(super) fn fit(&self, measured: &[Measured]) -> [f64; N] {
+        let of_one = |one: &Measured| {
+            let features = (self.features)(&one.size);
+            (self.times)(one).iter().map(|time| (features, 1e3 * time)).collect::<Vec<_>>()
+        };
+        fit(&measured.iter().flat_map(of_one).collect::<Vec<_>>())
+    }
+
+    /// Of the constants: the spread of all, and the residual of those that they were not fitted to, which come second.
+    pub(super) fn uncertainty(&self, measured: [&[Measured]; 2], constants: [f64; N]) -> Uncertainty {
+        let predicted = |one: &Measured| predict((self.features)(&one.size), constants) / 1e3;
+        let all = measured.into_iter().flatten();
+        let kept_out = measured[1].iter();
+        Uncertainty {
+            spread: spread(all.map(|one| (self.times)(one).to_vec())),
+            residual: residual(kept_out.map(|one| (predicted(one), mean((self.times)(one))))),
+        }
+    }
+}
+
 impl Measured {
     /// With all threads of a pool at work: the set-up of one unit for each of them, and each answers one.
     pub(super) fn new(
         name: EngineName,
-        elements: usize,
+        (elements, preference): (usize, Preference),
         repeats: usize,
         round: u64,
         pool: &ThreadPool,
     ) -> anyhow::Result<Self> {
         let engine = name.engine();
         let of_round = Form { buckets: BUCKETS, elements, element_bytes: BOX_BYTES };
-        let shape = voce_shape(name, of_round, Preference::default())?.context("an engine that has packs")?;
+        let shape = voce_shape(name, of_round, preference)?.context("an engine that has packs")?;
         let (buckets, threads) = (shape.unit_buckets(), pool.current_num_threads());
         let form = Form { buckets: buckets * threads, ..of_round };
-        let spec = RoundSpec { round, ..name.round(form, Some(engine.profile(of_round)?))? };
+        let spec = RoundSpec { round, ..name.round(form, Some(name.profile(of_round, preference)?))? };
         let mut rng = StdRng::seed_from_u64(elements as u64);
         let mut bytes = vec![0; elements * BOX_BYTES];
         rng.fill_bytes(&mut bytes);

@@ -42,7 +42,7 @@ pub(super) struct Assumptions {
     /// Nodes that share the users. Each builds every round; three of them vote, if there are so many.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(super) nodes: u32,
-    /// With voce-hint and voce-apart, what a round is arranged for.
+    /// With voce, voce-hint and voce-apart, what a round is arranged for.
     #[arg(long, value_enum, default_value_t)]
     pub(super) prefer: Preference,
 }

@@ -110,7 +110,7 @@ fn closed_loop(
         prefer,
         code: need.round.code_name(),
         threads: None,
-        gather_ms: closed_loop::GATHER_MS,
+        gather_ms: closed_loop::gather_ms(arguments.clients),
         without_bare: true,
         seed: 1,
     };

@@ -107,21 +107,29 @@ fn a_plan_for_voce_has_its_own_constants_and_sizes() {
     let directory = tempfile::tempdir().unwrap();
     let at = directory.path();
     let arguments = "--users 65536 --round 60 --addressing slots";
-    let measured = json(&format!("{arguments} --engine voce-hint --quick --save constants.json"), at);
-    let read = json(&format!("{arguments} --constants constants.json"), at);
-    assert_eq!(measured, read);
-    for path in ["/constants/transform", "/constants/setup_bucket", "/memory_bytes/databases"] {
-        assert!(number(&read, path) > 0.0, "{path}");
+    for engine in ["voce", "voce-hint"] {
+        let measured = json(&format!("{arguments} --engine {engine} --quick --save constants.json"), at);
+        let read = json(&format!("{arguments} --constants constants.json"), at);
+        assert_eq!(measured, read);
+        let answers = ["query", "transform", "arranged", "scanned_kib"];
+        let answers = answers.map(|constant| number(&read, &format!("/constants/{constant}")));
+        assert!(answers.iter().sum::<f64>() > 0.0, "{engine}: {answers:?}");
+        for path in ["/client_round_ms", "/constants/setup_bucket", "/memory_bytes/databases"] {
+            assert!(number(&read, path) > 0.0, "{engine}: {path}");
+        }
+        let preferring = |prefer| {
+            json(&format!("{arguments} --retrieve 64 --constants constants.json --prefer {prefer}"), at)
+        };
+        let [time, balanced] = ["time", "balanced"].map(preferring);
+        let sent = "/up_bytes_per_user_round";
+        assert!(number(&time, sent) > number(&balanced, sent), "{engine}");
+        let held = "/memory_bytes/databases";
+        assert!(number(&time, held) < number(&balanced, held), "{engine}");
     }
+    let read = json(&format!("{arguments} --constants constants.json"), at);
     // Keys come with every request, and nearly nothing is uploaded once.
     assert!(number(&read, "/keys_bytes_per_set") < 16.0);
     assert!((100_000.0..400_000.0).contains(&number(&read, "/up_bytes_per_user_round")), "{read}");
-    let sent = |prefer| {
-        let plan =
-            json(&format!("{arguments} --retrieve 64 --constants constants.json --prefer {prefer}"), at);
-        number(&plan, "/up_bytes_per_user_round")
-    };
-    assert!(sent("time") > sent("balanced"));
     for engine in ["sealpir", "voce", "xpir-2"] {
         let refused = plan(&format!("{arguments} --engine {engine} --constants constants.json"), at);
         assert!(!refused.status.success(), "{engine}");
