@@ -18,6 +18,7 @@ use zeroize::Zeroizing;
 use crate::identity::CertificateFiles;
 use crate::machine;
 use crate::population::Population;
+use crate::rounds::largest::holds;
 
 /// Everything a server is started with.
 #[derive(Clone)]
@@ -406,6 +407,11 @@ impl Config {
         if !sizes_fit(&engine.sizes(&smallest)?) {
             return Err(ConfigError::Sizes);
         }
+        if let Some(population) = self.population
+            && !holds(engine, parameters.shape(), population)
+        {
+            return Err(ConfigError::Population(population.users));
+        }
         if self.mode == RoundMode::Deadline
             && self.query_ms.saturating_add(parameters.query_spread_ms) >= self.retrievable_ms()
         {
@@ -546,6 +552,11 @@ pub enum ConfigError {
     /// Keys, a multi-query or its answers exceed the limits of the wire.
     #[error("with so many buckets a multi-query or its answers are larger than the protocol allows")]
     Sizes,
+    /// No round has room for so many simulated users.
+    #[error(
+        "a round of {0} simulated users cannot be arranged, or has queries, answers, hints or a mapping that are longer than the protocol allows"
+    )]
+    Population(u32),
     /// A limit is zero or absurdly high.
     #[error("the limit '{0}' is zero or too high: counts are 1 to 2^24, threads 1 to 1024, times above 0")]
     Limits(&'static str),

@@ -9,7 +9,7 @@ mod announce;
 mod command;
 mod follow;
 mod handle;
-mod largest;
+pub(crate) mod largest;
 mod lead;
 mod measure;
 mod overview;

@@ -1,9 +1,14 @@
-//! How large a round may become: what its engine cannot arrange could never be retrieved, and what was acknowledged in it would be
-//! lost.
+//! How large a round may become: what its engine cannot arrange, or has parts that are longer than the protocol allows, could never be
+//! retrieved, and what was acknowledged in it would be lost.
 
-use mpir::{Engine, Form};
+use mpir::{Engine, Form, RoundSpec};
 use sotto_protocol::deposit::BOX_BYTES;
+use sotto_protocol::manifest::mapping_bytes;
 use sotto_protocol::{CodeKind, CodeShape, Table};
+use sotto_wire::limits::MAPPING_MAX;
+
+use crate::Population;
+use crate::config::sizes_fit;
 
 /// Most deposits that a round may have, out of at most so many.
 pub(super) fn largest_round(engine: &dyn Engine, code: CodeShape, most: usize) -> usize {
@@ -19,10 +24,24 @@ pub(super) fn most_lots(engine: &dyn Engine, code: CodeShape) -> u32 {
     largest(Table::LOTS_MAX as usize / 2, holds) as u32
 }
 
-/// Whether a round of so many deposits, or places, can be arranged.
+/// Whether a round has room for simulated users.
+pub(crate) fn holds(engine: &dyn Engine, code: CodeShape, population: Population) -> bool {
+    if code.kind.has_slots() {
+        population.lots() <= most_lots(engine, code)
+    } else {
+        can_be(engine, code, population.users as usize)
+    }
+}
+
+/// Whether a round of so many deposits, or places, can be arranged, and retrieved.
 fn can_be(engine: &dyn Engine, code: CodeShape, boxes: usize) -> bool {
     let elements = fullest_bucket(code, boxes);
-    engine.profile(Form { buckets: code.buckets.into(), elements, element_bytes: BOX_BYTES }).is_ok()
+    let form = Form { buckets: code.buckets.into(), elements, element_bytes: BOX_BYTES };
+    let sizes = engine.profile(form).and_then(|profile| {
+        engine.sizes(&RoundSpec { seed: [0; 32], whitening: [0; 32], round: 0, form, profile })
+    });
+    let mapping = u32::try_from(elements).map(|size| mapping_bytes(code, size));
+    sizes.is_ok_and(|sizes| sizes_fit(&sizes)) && mapping.is_ok_and(|bytes| bytes <= MAPPING_MAX as u64)
 }
 
 /// The largest number up to `most` of which something holds that holds of all smaller ones; 0 if it holds of none.
@@ -59,9 +78,13 @@ fn fullest_bucket(code: CodeShape, boxes: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use mpir::{sealpir, voce, voce_hint};
+    use sotto_protocol::manifest::mapping_bytes;
+    use sotto_protocol::table::LOT_SLOTS;
     use sotto_protocol::{CodeKind, CodeShape, Table};
+    use sotto_wire::limits::MAPPING_MAX;
 
-    use super::{largest_round, most_lots};
+    use super::{fullest_bucket, holds, largest_round, most_lots};
+    use crate::Population;
 
     const SINGLE: CodeShape = CodeShape { kind: CodeKind::Single, retrieve: 1, buckets: 1, choices: 1 };
     const CUCKOO: CodeShape = CodeShape { kind: CodeKind::Cuckoo, retrieve: 16, buckets: 32, choices: 3 };
@@ -78,6 +101,28 @@ mod tests {
         assert_eq!(largest_round(&*sealpir(), CUCKOO, 1 << 24), 1 << 24);
         for engine in [voce(), voce_hint()] {
             assert!(largest_round(&*engine, CUCKOO, 1 << 24) >= 1 << 22, "{}", engine.name());
+        }
+    }
+
+    /// What was acknowledged in a round whose mapping nobody may download could never be found.
+    #[test]
+    fn no_round_has_a_longer_mapping_than_anybody_may_download() {
+        let wide = CodeShape { choices: 8, ..CUCKOO };
+        let largest = largest_round(&*sealpir(), wide, 1 << 24);
+        let mapping = |boxes| mapping_bytes(wide, fullest_bucket(wide, boxes) as u32);
+        assert!(mapping(largest) <= MAPPING_MAX as u64, "{largest}");
+        assert!(largest < 1 << 24 && mapping(largest + 1) > MAPPING_MAX as u64, "{largest}");
+    }
+
+    #[test]
+    fn simulated_users_are_refused_where_no_round_has_room_for_them() {
+        let slots = CodeShape { kind: CodeKind::Partitioned, ..SINGLE };
+        let largest = largest_round(&*sealpir(), SINGLE, 1 << 24) as u32;
+        let lots = most_lots(&*sealpir(), slots) * LOT_SLOTS;
+        for (code, users) in [(SINGLE, largest), (slots, lots)] {
+            let population = |users| Population { users, seed: 1 };
+            assert!(holds(&*sealpir(), code, population(users)), "{users}");
+            assert!(!holds(&*sealpir(), code, population(users + 1)), "{users}");
         }
     }
 

@@ -80,7 +80,17 @@ impl ServerProcess {
         self.hear().await
     }
 
-    /// The next thing it says, beside what happens to its rounds.
+    /// Why it cannot go on, as soon as it says so.
+    pub(super) async fn ended(&mut self) -> anyhow::Error {
+        loop {
+            match self.hear().await {
+                Err(error) => return error,
+                Ok(_) => continue,
+            }
+        }
+    }
+
+    /// The next thing it says, beside what happens to its rounds. Whoever stops waiting has missed nothing.
     async fn hear(&mut self) -> anyhow::Result<Said> {
         loop {
             match self.said.recv().await {

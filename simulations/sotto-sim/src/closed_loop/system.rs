@@ -111,8 +111,15 @@ impl System {
             });
         }
         let mut played = Vec::new();
-        while let Some(done) = playing.join_next().await {
-            played.push(done?.context("a client cannot go on")?);
+        loop {
+            tokio::select! {
+                done = playing.join_next() => match done {
+                    Some(done) => played.push(done?.context("a client cannot go on")?),
+                    None => break,
+                },
+                // Who waits for a round that cannot be built would wait for ever.
+                refused = self.server.ended() => return Err(refused),
+            }
             progress.inc(1);
         }
         played.sort_by_key(|(number, ..)| *number);

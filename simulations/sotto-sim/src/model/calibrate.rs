@@ -215,9 +215,9 @@ fn of_voce(
         for preference in preferences {
             let one = voce::Measured::new(name, (elements, preference), plan.repeats, number as u64, &pool)?;
             if number % 2 == 0 {
-                fitted.push(one)
+                fitted.push(one);
             } else {
-                kept_out.push(one)
+                kept_out.push(one);
             }
             progress.inc(1);
         }

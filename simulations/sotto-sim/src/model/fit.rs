@@ -53,12 +53,11 @@ fn least_squares<const N: usize>(points: &[[f64; N]], choice: u32) -> Option<[f6
         if rows[pivot][pivot] <= 1e-9 {
             return None;
         }
-        for row in 0..chosen.len() {
-            if row != pivot {
-                let times = rows[row][pivot] / rows[pivot][pivot];
-                for column in pivot..=chosen.len() {
-                    rows[row][column] -= times * rows[pivot][column];
-                }
+        let of_pivot = rows[pivot].clone();
+        for (number, row) in rows.iter_mut().enumerate() {
+            if number != pivot {
+                let times = row[pivot] / of_pivot[pivot];
+                row.iter_mut().zip(&of_pivot).for_each(|(value, of_pivot)| *value -= times * of_pivot);
             }
         }
     }

@@ -57,6 +57,16 @@ fn a_server_arranges_its_rounds_for_time_or_for_bytes() {
     assert!(!refused.status.success() && String::from_utf8_lossy(&refused.stderr).contains("--prefer"));
 }
 
+/// Clients would wait for ever for a round that cannot be built: here everybody would download all messages, more than the
+/// protocol allows.
+#[test]
+fn users_for_whom_no_round_has_room_are_refused() {
+    let refused =
+        closed_loop("--users 262144 --clients 2 --retrieve 1 --rounds 1 --addressing slots --engine xpsir");
+    let error = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && error.contains("longer than the protocol allows"), "{error}");
+}
+
 /// A loop that loses messages, or does not send what it counts, would measure something else than the system.
 #[test]
 fn every_message_arrives_and_every_byte_is_accounted_for() {
