@@ -107,7 +107,7 @@ mod tests {
     /// What was acknowledged in a round whose mapping nobody may download could never be found.
     #[test]
     fn no_round_has_a_longer_mapping_than_anybody_may_download() {
-        let wide = CodeShape { choices: 8, ..CUCKOO };
+        let wide = CodeShape { buckets: 128, choices: 8, ..CUCKOO };
         let largest = largest_round(&*sealpir(), wide, 1 << 24);
         let mapping = |boxes| mapping_bytes(wide, fullest_bucket(wide, boxes) as u32);
         assert!(mapping(largest) <= MAPPING_MAX as u64, "{largest}");
