@@ -552,9 +552,9 @@ pub enum ConfigError {
     /// Keys, a multi-query or its answers exceed the limits of the wire.
     #[error("with so many buckets a multi-query or its answers are larger than the protocol allows")]
     Sizes,
-    /// No round has room for so many simulated users.
+    /// No table of slots has room for so many simulated users, and others.
     #[error(
-        "a round of {0} simulated users cannot be arranged, or has queries, answers, hints or a mapping that are longer than the protocol allows"
+        "a round of {0} simulated users and others cannot be arranged, or has queries, answers or hints that are longer than the protocol allows"
     )]
     Population(u32),
     /// A limit is zero or absurdly high.

@@ -55,6 +55,9 @@ pub(super) struct Row {
     users: u32,
     retrieve: u16,
     clients: u32,
+    /// How long requests waited for others, ms.
+    #[serde(default)]
+    gather_ms: u64,
     server_ms: f64,
     setup_ms: f64,
     client_ms: f64,
@@ -94,6 +97,7 @@ impl Row {
             users: report.config.users,
             retrieve: report.config.retrieve,
             clients: report.config.clients,
+            gather_ms: report.config.gather_ms,
             server_ms: 1e3 * report.core_seconds_per_client_round,
             setup_ms,
             client_ms: report.client_cpu_ms,
@@ -127,7 +131,9 @@ pub(super) fn make(Arguments { quick, out, users, retrieve, .. }: &Arguments) ->
         for &users in sizes {
             for engine in ENGINES {
                 let known = |row: &Row| {
-                    row.is_of(engine, retrieve, users) && row.clients == clients && row.kernel == kernel
+                    row.is_of(engine, retrieve, users)
+                        && (row.clients, row.gather_ms) == (clients, gather_ms(clients))
+                        && row.kernel == kernel
                 };
                 let before = rows.iter().rev().find(|row: &&Row| row.is_of(engine, retrieve, users / 4));
                 let too_long = before.map_or(users > sizes[0], |row| 5.0 * row.seconds > LONGEST);
@@ -209,7 +215,7 @@ const DIFFERS: &str = "The papers measure databases that stay. Engines with hint
 fn notes(table: &mut Table, clients: u32) {
     table.note(format!(
         "Messages of {ELEMENT_BYTES} bytes, one of each user in every round; boxes are found by slots, with the partitioned code. \
-         CPU time of the server for each client and round, {clients} clients, answered together; set-up is \
+         CPU time of the server for each client and round, {clients} clients, up to 16 of which are answered together; set-up is \
          that of a round for everybody, and \"with set-up\" adds each user's share of it. Bytes are those of the TCP streams in a \
          round; keys come once. Memory is the highest there was: two rounds at a time. The third round counts. Every message is \
          compared."

@@ -21,6 +21,9 @@ use crate::cpu::{Stages, process_timed, timed};
 use crate::engine::{Client, EngineName};
 use crate::machine::{self, Machine};
 
+/// What Voce's constants are of: 1 since queries and buckets have their own.
+const MODEL: u8 = 1;
+
 /// What a calibration found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -29,6 +32,9 @@ pub(crate) struct Calibration {
     pub(crate) commit: Option<String>,
     #[serde(default)]
     pub(crate) engine: EngineName,
+    /// Of what the constants of Voce are.
+    #[serde(default)]
+    pub(crate) model: u8,
     /// At work at a time.
     pub(crate) threads: usize,
     pub(crate) constants: Constants,
@@ -49,6 +55,8 @@ impl Calibration {
         }
         let Constants { query, transform, arranged, scanned_kib, .. } = self.constants;
         // With few small sizes the parts of Voce cannot be told from each other.
+        let is_former = self.engine.packs() && self.model != MODEL;
+        ensure!(!is_former, "the constants of Voce are of another version: measure them again");
         let costs = if self.engine.packs() {
             query + transform + arranged + scanned_kib > 0.0
         } else {
@@ -191,7 +199,16 @@ pub(crate) fn calibrate(
         ),
     };
     let (machine, commit) = (Machine::here(), machine::commit());
-    Ok(Calibration { machine, commit, engine: name, threads, constants, answer_error, setup_error })
+    Ok(Calibration {
+        machine,
+        commit,
+        engine: name,
+        model: MODEL,
+        threads,
+        constants,
+        answer_error,
+        setup_error,
+    })
 }
 
 /// The same for Voce, of which units are measured as they are arranged by two preferences: with those of one alone, whose rows
@@ -255,7 +272,16 @@ fn of_voce(
     let [answer_error, setup_error] =
         [answers.uncertainty([&fitted, &kept_out], answer), setups.uncertainty([&fitted, &kept_out], setup)];
     let (machine, commit) = (Machine::here(), machine::commit());
-    Ok(Calibration { machine, commit, engine: name, threads, constants, answer_error, setup_error })
+    Ok(Calibration {
+        machine,
+        commit,
+        engine: name,
+        model: MODEL,
+        threads,
+        constants,
+        answer_error,
+        setup_error,
+    })
 }
 
 /// CPU time of reading a client's public keys, milliseconds.

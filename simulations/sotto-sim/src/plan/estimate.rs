@@ -260,6 +260,7 @@ pub(super) mod tests {
         Calibration {
             machine: Machine::here(),
             commit: None,
+            model: 0,
             engine: EngineName::Sealpir,
             threads: 1,
             constants: BY_HAND,

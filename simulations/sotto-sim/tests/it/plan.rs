@@ -127,6 +127,14 @@ fn a_plan_for_voce_has_its_own_constants_and_sizes() {
         assert!(number(&time, held) < number(&balanced, held), "{engine}");
     }
     let read = json(&format!("{arguments} --constants constants.json"), at);
+    // Before, queries and buckets had no cost of their own, and those who prefer time would be told too little.
+    let mut former: Value =
+        serde_json::from_str(&std::fs::read_to_string(at.join("constants.json")).unwrap()).unwrap();
+    former.as_object_mut().unwrap().remove("model");
+    std::fs::write(at.join("former.json"), former.to_string()).unwrap();
+    let refused = plan(&format!("{arguments} --constants former.json"), at);
+    let error = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && error.contains("measure them again"), "{error}");
     // Keys come with every request, and nearly nothing is uploaded once.
     assert!(number(&read, "/keys_bytes_per_set") < 16.0);
     assert!((100_000.0..400_000.0).contains(&number(&read, "/up_bytes_per_user_round")), "{read}");
