@@ -5,20 +5,20 @@ use core::time::Duration;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-use mpir::{Engine, Form, RoundSpec, Sizes};
+use mpir::{Engine, Form, RoundSpec};
 use serde::{Deserialize, Serialize};
 use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::manifest::seed::SEGMENTS_MAX;
 use sotto_protocol::{
     CodeKind, KeyEpoch, PROTOCOL_VERSION, Round, RoundMode, SeedCommitment, ServerParameters,
 };
-use sotto_wire::{Host, Transport, limits};
+use sotto_wire::{Host, Transport};
 use zeroize::Zeroizing;
 
 use crate::identity::CertificateFiles;
+use crate::largest::{holds, sizes_fit};
 use crate::machine;
 use crate::population::Population;
-use crate::rounds::largest::holds;
 
 /// Everything a server is started with.
 #[derive(Clone)]
@@ -449,14 +449,6 @@ impl Config {
             (None, RoundMode::ClosedLoop) => 0,
         }
     }
-}
-
-/// Whether keys, requests, answers and hints keep to the limits of the wire.
-pub(crate) fn sizes_fit(sizes: &Sizes) -> bool {
-    sizes.hint.bytes() <= limits::HINT_MAX
-        && sizes.keys <= limits::KEYS_MAX
-        && sizes.request.bytes() <= limits::QUERY_MAX
-        && sizes.answer.bytes() <= limits::ANSWER_MAX
 }
 
 impl Limits {

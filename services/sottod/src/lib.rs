@@ -31,6 +31,7 @@ mod identity;
 mod incoming;
 mod key_file;
 mod keys;
+mod largest;
 mod log;
 mod machine;
 mod manifest_keys;

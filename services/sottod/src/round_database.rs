@@ -15,7 +15,7 @@ use sotto_protocol::manifest::{
 use sotto_protocol::{BloomMapping, Deposit, Label, MANIFEST_VERSION, ServerParameters, Table};
 use sotto_wire::{RootKey, limits};
 
-use crate::config::sizes_fit;
+use crate::largest::sizes_fit;
 use crate::log::{SealedRound, TableSeal};
 use crate::reused::{Left, Taken, fit};
 

@@ -9,7 +9,6 @@ mod announce;
 mod command;
 mod follow;
 mod handle;
-pub(crate) mod largest;
 mod lead;
 mod measure;
 mod overview;

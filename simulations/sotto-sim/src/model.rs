@@ -6,11 +6,13 @@ mod constants;
 mod fit;
 mod sizes;
 mod transport;
+mod uncertainty;
 mod voce;
 
-pub(crate) use calibrate::{Calibration, Uncertainty, calibrate};
+pub(crate) use calibrate::{Calibration, calibrate};
 pub(crate) use constants::Constants;
 #[cfg(test)]
 pub(crate) use constants::tests;
 pub(crate) use fit::residual;
 pub(crate) use sizes::{BucketSize, RoundSize, default_code};
+pub(crate) use uncertainty::Uncertainty;

@@ -11,10 +11,10 @@ use tokio::time::Instant;
 
 use super::accepting::{Accepting, InFlight};
 use super::handle::Again;
-use super::largest::{largest_round, most_lots};
 use super::places::Places;
 use super::watchers::Watchers;
 use super::{RoundsDependencies, RunError, Task};
+use crate::largest::{largest_round, most_lots};
 use crate::log::{ACCOUNTS_MAX, RoundLog};
 use crate::population::Population;
 use crate::round_database::Buffers;

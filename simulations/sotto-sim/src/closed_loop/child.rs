@@ -83,9 +83,8 @@ impl ServerProcess {
     /// Why it cannot go on, as soon as it says so.
     pub(super) async fn ended(&mut self) -> anyhow::Error {
         loop {
-            match self.hear().await {
-                Err(error) => return error,
-                Ok(_) => continue,
+            if let Err(error) = self.hear().await {
+                return error;
             }
         }
     }

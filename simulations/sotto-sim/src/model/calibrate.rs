@@ -15,6 +15,7 @@ use sottod::{Addressing, Preference};
 use super::constants::Constants;
 use super::fit::{fit, residual};
 use super::sizes::{BucketSize, VoceSize, default_code};
+use super::uncertainty::{Uncertainty, mean, spread};
 use super::{transport, voce};
 use crate::closed_loop;
 use crate::cpu::{Stages, process_timed, timed};
@@ -43,6 +44,17 @@ pub(crate) struct Calibration {
 }
 
 impl Calibration {
+    /// What was found here, of answers and set-up.
+    fn new(
+        engine: EngineName,
+        threads: usize,
+        constants: Constants,
+        [answer_error, setup_error]: [Uncertainty; 2],
+    ) -> Self {
+        let (machine, commit) = (Machine::here(), machine::commit());
+        Self { machine, commit, engine, model: MODEL, threads, constants, answer_error, setup_error }
+    }
+
     /// Refuses what no measurement finds.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         let Self { constants, answer_error, setup_error, .. } = self;
@@ -54,9 +66,9 @@ impl Calibration {
             ensure!(value.is_finite() && value >= 0.0, "{value} is neither a cost nor an error");
         }
         let Constants { query, transform, arranged, scanned_kib, .. } = self.constants;
-        // With few small sizes the parts of Voce cannot be told from each other.
         let is_former = self.engine.packs() && self.model != MODEL;
         ensure!(!is_former, "the constants of Voce are of another version: measure them again");
+        // With few small sizes the parts of Voce cannot be told from each other.
         let costs = if self.engine.packs() {
             query + transform + arranged + scanned_kib > 0.0
         } else {
@@ -64,23 +76,6 @@ impl Calibration {
         };
         ensure!(costs, "an answer that costs nothing");
         Ok(())
-    }
-}
-
-/// Relative deviations.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Uncertainty {
-    /// Standard deviation of repeated runs, the root of the mean square over all sizes.
-    pub(crate) spread: f64,
-    /// Of the model at sizes that it was not fitted to, the root of the mean square.
-    pub(crate) residual: f64,
-}
-
-impl Uncertainty {
-    /// Both together, as of independent errors.
-    pub(crate) fn total(&self) -> f64 {
-        self.spread.hypot(self.residual)
     }
 }
 
@@ -198,17 +193,7 @@ pub(crate) fn calibrate(
             kept_out().map(|bucket| (constants.setup_bucket(&bucket.size), mean(&bucket.setups))),
         ),
     };
-    let (machine, commit) = (Machine::here(), machine::commit());
-    Ok(Calibration {
-        machine,
-        commit,
-        engine: name,
-        model: MODEL,
-        threads,
-        constants,
-        answer_error,
-        setup_error,
-    })
+    Ok(Calibration::new(name, threads, constants, [answer_error, setup_error]))
 }
 
 /// The same for Voce, of which units are measured as they are arranged by two preferences: with those of one alone, whose rows
@@ -269,19 +254,9 @@ fn of_voce(
         sent_kib,
         keys,
     };
-    let [answer_error, setup_error] =
-        [answers.uncertainty([&fitted, &kept_out], answer), setups.uncertainty([&fitted, &kept_out], setup)];
-    let (machine, commit) = (Machine::here(), machine::commit());
-    Ok(Calibration {
-        machine,
-        commit,
-        engine: name,
-        model: MODEL,
-        threads,
-        constants,
-        answer_error,
-        setup_error,
-    })
+    let measured = [&fitted[..], &kept_out[..]];
+    let errors = [answers.uncertainty(measured, answer), setups.uncertainty(measured, setup)];
+    Ok(Calibration::new(name, threads, constants, errors))
 }
 
 /// CPU time of reading a client's public keys, milliseconds.
@@ -376,34 +351,4 @@ fn of_round(boxes: usize, repeats: usize) -> anyhow::Result<[f64; 3]> {
         }
     }
     Ok([0, 1, 2].map(|part| 1e3 * times.iter().map(|times| times[part]).sum::<f64>() / repeats as f64))
-}
-
-pub(super) fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
-}
-
-/// The root of the mean of the relative variances of all groups.
-pub(super) fn spread(groups: impl Iterator<Item = Vec<f64>>) -> f64 {
-    let variances: Vec<f64> = groups
-        .filter(|values| values.len() > 1)
-        .map(|values| {
-            let mean = mean(&values);
-            let squares: f64 = values.iter().map(|value| (value / mean - 1.0).powi(2)).sum();
-            squares / (values.len() - 1) as f64
-        })
-        .collect();
-    (variances.iter().sum::<f64>() / variances.len().max(1) as f64).sqrt()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Uncertainty, spread};
-
-    #[test]
-    fn the_spread_is_relative_and_both_errors_add_as_squares() {
-        let groups = [vec![9.0, 11.0], vec![0.9, 1.1], vec![5.0]];
-        // Each pair: (0.1^2 + 0.1^2) / 1.
-        assert!((spread(groups.into_iter()) - 0.02_f64.sqrt()).abs() < 1e-12);
-        assert_eq!(Uncertainty { spread: 3.0, residual: 4.0 }.total(), 5.0);
-    }
 }

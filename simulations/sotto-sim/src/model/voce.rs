@@ -8,9 +8,9 @@ use rayon::ThreadPool;
 use sotto_protocol::deposit::BOX_BYTES;
 use sottod::Preference;
 
-use super::calibrate::{Uncertainty, mean, spread};
 use super::fit::{fit, predict, residual};
 use super::sizes::{VoceSize, voce_shape};
+use super::uncertainty::{Uncertainty, mean, spread};
 use crate::cpu::{process_timed, timed};
 use crate::engine::{Client, EngineName};
 

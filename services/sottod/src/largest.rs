@@ -1,22 +1,21 @@
 //! How large a round may become: what its engine cannot arrange, or has parts that are longer than the protocol allows, could never be
 //! retrieved, and what was acknowledged in it would be lost.
 
-use mpir::{Engine, Form, RoundSpec};
+use mpir::{Engine, Form, RoundSpec, Sizes};
 use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::manifest::mapping_bytes;
 use sotto_protocol::{CodeKind, CodeShape, Table};
-use sotto_wire::limits::MAPPING_MAX;
+use sotto_wire::limits;
 
-use crate::Population;
-use crate::config::sizes_fit;
+use crate::population::Population;
 
 /// Most deposits that a round may have, out of at most so many.
-pub(super) fn largest_round(engine: &dyn Engine, code: CodeShape, most: usize) -> usize {
+pub(crate) fn largest_round(engine: &dyn Engine, code: CodeShape, most: usize) -> usize {
     largest(most, |boxes| can_be(engine, code, boxes))
 }
 
 /// Most lots of slots that may be begun, as many as a round can have places of, padding of the table included.
-pub(super) fn most_lots(engine: &dyn Engine, code: CodeShape) -> u32 {
+pub(crate) fn most_lots(engine: &dyn Engine, code: CodeShape) -> u32 {
     let holds = |lots: usize| {
         let table = u32::try_from(lots).ok().and_then(Table::holding);
         table.is_some_and(|table| can_be(engine, code, table.places() as usize))
@@ -38,7 +37,16 @@ fn can_be(engine: &dyn Engine, code: CodeShape, boxes: usize) -> bool {
         engine.sizes(&RoundSpec { seed: [0; 32], whitening: [0; 32], round: 0, form, profile })
     });
     let mapping = u32::try_from(elements).map(|size| mapping_bytes(code, size));
-    sizes.is_ok_and(|sizes| sizes_fit(&sizes)) && mapping.is_ok_and(|bytes| bytes <= MAPPING_MAX as u64)
+    sizes.is_ok_and(|sizes| sizes_fit(&sizes))
+        && mapping.is_ok_and(|bytes| bytes <= limits::MAPPING_MAX as u64)
+}
+
+/// Whether keys, requests, answers and hints keep to the limits of the wire.
+pub(crate) fn sizes_fit(sizes: &Sizes) -> bool {
+    sizes.hint.bytes() <= limits::HINT_MAX
+        && sizes.keys <= limits::KEYS_MAX
+        && sizes.request.bytes() <= limits::QUERY_MAX
+        && sizes.answer.bytes() <= limits::ANSWER_MAX
 }
 
 /// The largest number up to `most` of which something holds that holds of all smaller ones; 0 if it holds of none.
@@ -81,7 +89,7 @@ mod tests {
     use sotto_wire::limits::MAPPING_MAX;
 
     use super::{fullest_bucket, holds, largest_round, most_lots};
-    use crate::Population;
+    use crate::population::Population;
 
     const SINGLE: CodeShape = CodeShape { kind: CodeKind::Single, retrieve: 1, buckets: 1, choices: 1 };
     const CUCKOO: CodeShape = CodeShape { kind: CodeKind::Cuckoo, retrieve: 16, buckets: 32, choices: 3 };
