@@ -24,7 +24,7 @@ pub(crate) fn most_lots(engine: &dyn Engine, code: CodeShape) -> u32 {
 }
 
 /// Whether the table of slots has room for simulated users, and for somebody else. With labels, where the bound here is for the fullest bucket
-/// of any round, a round is too large only if its own is: that shows when it is built.
+/// of any round, a round is too large only if its own is.
 pub(crate) fn holds(engine: &dyn Engine, code: CodeShape, population: Population) -> bool {
     !code.kind.has_slots() || population.lots() < most_lots(engine, code)
 }
