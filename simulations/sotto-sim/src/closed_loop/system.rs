@@ -117,7 +117,7 @@ impl System {
                     Some(done) => played.push(done?.context("a client cannot go on")?),
                     None => break,
                 },
-                // Who waits for a round that cannot be built would wait for ever.
+                // Who waits for a server that has failed, or for a round that is over, would wait for ever.
                 refused = self.server.ended() => return Err(refused),
             }
             progress.inc(1);
