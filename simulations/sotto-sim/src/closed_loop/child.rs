@@ -1,6 +1,7 @@
 //! The server's process, from outside.
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 use anyhow::{Context, bail};
@@ -95,6 +96,11 @@ impl ServerProcess {
             match self.said.recv().await {
                 None => {
                     let status = self.process.wait()?;
+                    // By nobody else than the system, for want of memory.
+                    if status.signal() == Some(9) {
+                        let reason = "the server was killed, as it happens where memory ends".to_owned();
+                        return Err(Refused(reason).into());
+                    }
                     bail!("the server has ended by itself ({status})");
                 }
                 Some(Said::Failed(reason)) => return Err(Refused(format!("the server: {reason}")).into()),

@@ -67,6 +67,15 @@ fn users_for_whom_no_round_has_room_are_refused() {
     assert!(!refused.status.success() && error.contains("longer than the protocol allows"), "{error}");
 }
 
+/// The same by labels, where it is seen only when a round is built how large it is: a server says that it has given it up.
+#[test]
+fn a_round_that_cannot_be_built_ends_the_loop() {
+    let refused =
+        closed_loop("--users 262144 --clients 2 --retrieve 1 --rounds 1 --addressing labels --engine xpsir");
+    let error = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && error.contains("could not build round 1"), "{error}");
+}
+
 /// A loop that loses messages, or does not send what it counts, would measure something else than the system.
 #[test]
 fn every_message_arrives_and_every_byte_is_accounted_for() {
