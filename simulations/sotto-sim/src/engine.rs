@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 use mpir::{Engine, EngineClient, Error, Form, PerBucket, Profile, PublicKeys, RoundSpec};
-use pir_baselines::paillier::{self, Paillier};
+use pir_baselines::paillier::{self, Paillier2048, Paillier3072};
 use pir_baselines::psir::Shape;
 use pir_baselines::spiral::{AS_PUBLISHED, SPIRAL, SPIRAL_PACK, SPIRAL_STREAM, SPIRAL_STREAM_PACK};
 use pir_baselines::{DoublePir, Hinted, PAPER, SECURE, SimplePir, WithHint, doublepir, simplepir};
@@ -76,8 +76,10 @@ pub(crate) enum EngineName {
     Xpsir,
     /// PSIR over SealPIR.
     Sealpsir,
-    /// PSIR over Paillier, of a modulus of 2048 bits: 112 bits of security, for comparison only.
+    /// PSIR over Paillier, of a modulus of 3072 bits.
     Paillierpsir,
+    /// The same of 2048 bits, as its paper has it: 112 bits of security, for comparison only.
+    PaillierpsirPaper,
 }
 
 impl EngineName {
@@ -116,7 +118,8 @@ impl EngineName {
             }
             Self::Xpsir => Arc::new(Psir::<Xpir<2>>::new()),
             Self::Sealpsir => Arc::new(Psir::<SealPir>::new()),
-            Self::Paillierpsir => Arc::new(Psir::<Paillier>::new()),
+            Self::Paillierpsir => Arc::new(Psir::<Paillier3072>::new()),
+            Self::PaillierpsirPaper => Arc::new(Psir::<Paillier2048>::new()),
         }
     }
 
@@ -136,7 +139,7 @@ impl EngineName {
             | Self::SpiralPackPaper
             | Self::SpiralStreamPaper
             | Self::SpiralStreamPackPaper => Some(Profile(spiral::INSECURE_PROFILE)),
-            Self::Paillierpsir => Some(Profile(paillier::INSECURE_PROFILE)),
+            Self::PaillierpsirPaper => Some(Profile(paillier::INSECURE_PROFILE)),
             _ => None,
         }
     }
@@ -158,7 +161,11 @@ impl EngineName {
 
     /// Clients whose queries are worth answering in one pass.
     pub(crate) const fn tile(self) -> usize {
-        if matches!(self, Self::PaperT20 | Self::PaperT23 | Self::Paillierpsir) { 1 } else { 16 }
+        if matches!(self, Self::PaperT20 | Self::PaperT23 | Self::Paillierpsir | Self::PaillierpsirPaper) {
+            1
+        } else {
+            16
+        }
     }
 
     /// How a server arranges a round by a preference.
@@ -231,7 +238,7 @@ impl EngineName {
             Self::SpiralStreamPackPaper => {
                 of_spiral::<{ SPIRAL_STREAM_PACK + AS_PUBLISHED }>(elements, element_bytes, profile)?
             }
-            Self::Xpsir | Self::Sealpsir | Self::Paillierpsir => {
+            Self::Xpsir | Self::Sealpsir | Self::Paillierpsir | Self::PaillierpsirPaper => {
                 let shape = Shape::new(elements, element_bytes)?;
                 Arrangement::new(1, shape.groups(), shape.parts())
             }

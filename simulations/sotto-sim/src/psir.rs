@@ -3,7 +3,7 @@
 use anyhow::{Context, ensure};
 use clap::ValueEnum;
 use pir_baselines::Xpir;
-use pir_baselines::paillier::Paillier;
+use pir_baselines::paillier::{Paillier2048, Paillier3072};
 use pir_baselines::psir::{Client, Init, Inner, Server, Setting, Shape, simulate};
 use pir_core::{PagePool, SealPir};
 use rand::rngs::StdRng;
@@ -53,6 +53,7 @@ pub(crate) enum Name {
     Xpsir,
     Sealpsir,
     Paillierpsir,
+    PaillierpsirPaper,
 }
 
 /// A database that stays, and a client of it.
@@ -175,7 +176,8 @@ pub(crate) fn measure(name: Name, stay: Stay) -> anyhow::Result<Measured> {
     match name {
         Name::Xpsir => measure_over::<Xpir<2>>(stay),
         Name::Sealpsir => measure_over::<SealPir>(stay),
-        Name::Paillierpsir => measure_over::<Paillier>(stay),
+        Name::Paillierpsir => measure_over::<Paillier3072>(stay),
+        Name::PaillierpsirPaper => measure_over::<Paillier2048>(stay),
     }
 }
 

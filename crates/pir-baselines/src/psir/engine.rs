@@ -17,7 +17,7 @@ use zeroize::Zeroizing;
 
 use super::client::{Parameters, Server};
 use super::partition::add;
-use super::state::{Members, divide};
+use super::state::{Sets, divide};
 use super::{Inner, Shape};
 
 /// PSIR over an inner engine, for every bucket: the units are the buckets, and the hint of a bucket is all of it.
@@ -148,6 +148,7 @@ impl<I: Inner> Client<I> {
         if targets.iter().any(|target| *target >= parameters.shape.elements()) {
             return Err(pir_core::Error::Index.into());
         }
+        let sets = Sets::of(&parameters.shape);
         let mut blocks = Vec::with_capacity(expected);
         let mut partitions = Vec::with_capacity(expected);
         for target in targets.iter() {
@@ -155,7 +156,7 @@ impl<I: Inner> Client<I> {
             let (partition, block) = loop {
                 let mut seed = Zeroizing::new([0; 32]);
                 rng.fill_bytes(&mut seed[..]);
-                if let Some((partition, part)) = divide(&parameters.shape, &seed, *target, &mut rng) {
+                if let Some((partition, part)) = divide(&parameters.shape, &sets, &seed, *target, &mut rng) {
                     break (partition, Block { seed, part });
                 }
             };
@@ -218,12 +219,12 @@ impl<I: Inner> Pending for Asked<I> {
 
     fn read(self: Box<Self>, hint: &[u8], answer: &[u8]) -> Vec<Result<Vec<u8>, Error>> {
         let Parameters { shape, inner } = &self.parameters;
-        let size = shape.element_bytes();
+        let (size, sets) = (shape.element_bytes(), Sets::of(shape));
         let read = |(unit, block): (usize, &Block)| {
             let records = self.sizes.hint.part("bytes of the hint", hint, unit)?;
             let answer = self.sizes.answer.part("bytes of the answer", answer, unit)?;
             let mut record = I::extract(inner, &self.key, block.part, answer)?;
-            for member in Members::new(shape, &block.seed) {
+            for member in sets.members(&block.seed) {
                 add(&mut record, &records[member * size..][..size]);
             }
             Ok(record)

@@ -11,7 +11,7 @@ use rand_core::SeedableRng;
 use super::{Inner, Psir};
 use crate::Xpir;
 use crate::fuzzing::changed;
-use crate::paillier::Paillier;
+use crate::paillier::Paillier2048 as Paillier;
 
 const ELEMENTS: usize = 11;
 const ELEMENT_BYTES: usize = 5;

@@ -27,9 +27,17 @@
 //!
 //! that is, a polynomial that is uniform among those under which exactly these records of the group are in part a. If sets
 //! hold each record independently with probability 1/p, and q was added to one, then the polynomials are as good as uniform,
-//! whatever q is: the distance is below `2^w / w!` for the groups of the two records that are compared, 2^-54 for the w = 24
-//! that is taken. So S has k - 1 records in the mean, and not always, as in the paper, whose parts have all one size. Where
-//! p < 24, w = p: every division of a group is a polynomial's.
+//! whatever q is: for t below w a uniform polynomial has as many records in a part as such a set would have, but for `2^w / w!`
+//! in the mean over t, and for w = p exactly. As part a is not known, this adds up over all groups, and counts w/2 times in the
+//! group of q, of which it is known that it has one: of one query the distance is below
+//!
+//! ```text
+//! (G - 1) 2^w / w! + 2^(w - 1) / (w - 1)!          G = ceil(n/p) groups
+//! ```
+//!
+//! so below 2^-72 for the w = 32 that is taken and up to 2^24 records, and below 2^-58 for all queries of a state of 2^14 blocks. So S
+//! has n/p records in the mean, and not always k - 1, as in the paper, whose parts have all one size. Where p < 32, w = p:
+//! every division of a group is a polynomial's, and shows nothing.
 //!
 //! **Padding.** The last group may be shorter, and a part may be empty: there are always p sums.
 //!
@@ -39,7 +47,8 @@
 //! |---|---|---|
 //! | `xpsir` | [`crate::Xpir`] in two dimensions | 193 |
 //! | `sealpsir` | [`pir_core::SealPir`] | 137 |
-//! | `paillierpsir` | [`crate::paillier`], of a modulus of 2048 bits as in the paper | 112 |
+//! | `paillierpsir` | [`crate::paillier`], of a modulus of 3072 bits | 128 |
+//! | `paillierpsir-paper` | the same of 2048 bits, as in the paper | 112 |
 //!
 //! # Costs
 //!
@@ -62,8 +71,8 @@
 //! right over real sockets, and what it would cost; nobody should take it. What the framework gains where a database stays
 //! is measured by [`State`], without an engine.
 //!
-//! Not constant in time: how long a client takes to draw a request depends on the sets that it draws, hence on secrets.
-//! Nobody should use it, and the server sees requests when they are sent, not when they are drawn.
+//! Not constant in time: how long a client takes to draw a request depends on the sets that it draws, hence on secrets, and who
+//! sends a request as soon as it is drawn shows that. Nobody should use it.
 
 mod client;
 mod engine;
@@ -80,7 +89,7 @@ use pir_core::scheme::PROFILE_BYTES;
 use pir_core::{Error, Scheme, SealPir};
 
 use crate::Xpir;
-use crate::paillier::{self, Paillier};
+use crate::paillier::{self, Paillier2048, Paillier3072};
 
 pub use client::{Answer, Client, Server};
 pub use engine::Psir;
@@ -113,7 +122,11 @@ impl Inner for SealPir {
     const PSIR_NAME: &'static str = "sealpsir";
 }
 
-impl Inner for Paillier {
+impl Inner for Paillier3072 {
     const PSIR_NAME: &'static str = "paillierpsir";
+}
+
+impl Inner for Paillier2048 {
+    const PSIR_NAME: &'static str = "paillierpsir-paper";
     const INSECURE_PROFILE: Option<[u8; PROFILE_BYTES]> = Some(paillier::INSECURE_PROFILE);
 }

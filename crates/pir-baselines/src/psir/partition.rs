@@ -17,8 +17,9 @@ pub(super) struct Partition {
 }
 
 impl Partition {
-    /// One drawn at random of those that have exactly the given records, in ascending order, in the given part. There is
-    /// none if a group has too many of them, but not all of its records: see [`super`] for how rarely that is.
+    /// One drawn at random of those that have exactly the given records, in ascending order, in the given part. None is drawn
+    /// if a group has more of them than there are coefficients, or as many and not all of its records: see [`super`] for how rarely
+    /// that is.
     pub(super) fn draw(shape: &Shape, members: &[usize], part: u32, rng: &mut impl Rng) -> Option<Self> {
         let mut coefficients = Vec::with_capacity(shape.groups() * shape.coefficients());
         let mut rest = members;
@@ -141,8 +142,11 @@ fn draw_polynomial(
 
 #[cfg(test)]
 mod tests {
+    use core::convert::Infallible;
+    use std::collections::BTreeSet;
+
     use rand_chacha::ChaCha20Rng;
-    use rand_core::{Rng, SeedableRng};
+    use rand_core::{Rng, SeedableRng, TryRng};
 
     use super::{Partition, Shape};
 
@@ -179,10 +183,10 @@ mod tests {
             let parts = partition.parts();
             assert!((0..60).all(|record| (parts[record] == 3) == members.contains(&record)));
         }
-        // Groups of 131 records, and 24 coefficients.
+        // Groups of 131 records, and 32 coefficients.
         let large = Shape::new(1 << 16, 3).unwrap();
-        assert_eq!((large.parts(), large.coefficients()), (131, 24));
-        for (count, there_is) in [(23, true), (24, false), (25, false), (131, false)] {
+        assert_eq!((large.parts(), large.coefficients()), (131, 32));
+        for (count, there_is) in [(31, true), (32, false), (33, false), (131, false)] {
             let members: Vec<usize> = (0..count).collect();
             assert_eq!(Partition::draw(&large, &members, 3, &mut rng).is_some(), there_is, "{count}");
         }
@@ -208,6 +212,90 @@ mod tests {
         }
         // 1000 in the mean, of standard deviation 30, under a fixed seed.
         assert!(counts.iter().flatten().all(|count| count.abs_diff(1000) < 150), "{counts:?}");
+    }
+
+    /// By how much the number of a group's records in a part, where its polynomial is uniform, is off from that where each is there
+    /// by a probability of 1/p: the sum over t below w of `weight |P(t) - B(t)|`, the weight 1, or t for the group of a record that is known to be in
+    /// the part. What is left of inclusion and exclusion beyond w points is the difference, so that nothing cancels.
+    fn shown(shape: &Shape, is_known: bool) -> f64 {
+        let (p, w) = (shape.parts() as f64, shape.coefficients() as i32);
+        let choose = |n: f64, k: i32| (0..k).fold(1.0, |all, i| all * (n - f64::from(i)) / f64::from(i + 1));
+        let sign = |j: i32| if j % 2 == 0 { 1.0 } else { -1.0 };
+        let of = |t: i32| {
+            let (rest, points) = (p - f64::from(t), w - t);
+            let mut difference = sign(points + 1) * choose(rest - 1.0, points) / p.powi(points);
+            let mut term = choose(rest, points + 1) / p.powi(points + 1);
+            for j in points + 1..=rest as i32 {
+                difference -= sign(j) * term;
+                term *= (rest - f64::from(j)) / f64::from(j + 1) / p;
+            }
+            let weight = if is_known { f64::from(t) } else { 1.0 };
+            weight * choose(p, t) / p.powi(t) * difference.abs()
+        };
+        (0..w).map(of).sum()
+    }
+
+    #[test]
+    fn all_groups_together_show_no_more_than_the_documents_say() {
+        let factorial = |n: i32| (1..=n).fold(1.0, |all, i| all * f64::from(i));
+        for n in [1 << 13, 1 << 16, 1 << 20, 1 << 24] {
+            let shape = Shape::new(n, 1).unwrap();
+            let (w, groups) = (shape.coefficients() as i32, shape.groups() as f64);
+            assert_eq!(w, 32);
+            let (one, known) = (2f64.powi(w) / factorial(w), 2f64.powi(w - 1) / factorial(w - 1));
+            let [one_shown, known_shown] = [false, true].map(|is_known| shown(&shape, is_known));
+            assert!(
+                0.0 < one_shown && one_shown < one && known_shown < known,
+                "{n}: {one_shown} {known_shown}"
+            );
+            assert!(((groups - 1.0) * one + known).log2() < -72.0, "{n}");
+        }
+    }
+
+    /// Every cofactor in turn.
+    struct Script(std::vec::IntoIter<u32>);
+
+    impl TryRng for Script {
+        type Error = Infallible;
+
+        fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+            Ok(self.0.next().unwrap())
+        }
+
+        fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+            unreachable!("words of 32 bits")
+        }
+
+        fn try_fill_bytes(&mut self, _: &mut [u8]) -> Result<(), Infallible> {
+            unreachable!("words of 32 bits")
+        }
+    }
+
+    /// Where there are few, all of them are drawn, each from one cofactor: so each is as probable as the others.
+    #[test]
+    fn each_polynomial_that_has_these_records_in_the_part_is_drawn_once() {
+        let shape = Shape::new(5000, 1).unwrap();
+        let p = shape.parts() as u32;
+        assert_eq!((p, shape.coefficients()), (37, 32));
+        // 30 points, which leave two coefficients, and 7 others.
+        let points: Vec<u32> = (0..p).filter(|x| x % 5 != 1 || *x > 31).collect();
+        assert_eq!(points.len(), 30);
+        // One more in the end, which is never refused.
+        let all = (0..p).flat_map(|first| (0..p).flat_map(move |second| [first, second]));
+        let mut script = Script(all.chain([1, 0]).collect::<Vec<_>>().into_iter());
+        let mut found = Vec::new();
+        while script.0.len() > 0 {
+            let mut polynomial = Vec::new();
+            super::draw_polynomial(&shape, p as usize, &points, 3, &mut script, &mut polynomial).unwrap();
+            let mut values = vec![0; p as usize];
+            shape.field().evaluate(&polynomial, &mut values);
+            assert!((0..p).all(|x| (values[x as usize] == 3) == points.contains(&x)));
+            found.push(polynomial);
+        }
+        found.pop();
+        // All pairs but nothing at all, and those that are 0 at one of the 7.
+        assert_eq!(found.len() as u32, p * p - 1 - 7 * (p - 1));
+        assert_eq!(found.iter().collect::<BTreeSet<_>>().len(), found.len());
     }
 
     #[test]

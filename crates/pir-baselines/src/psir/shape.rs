@@ -5,8 +5,8 @@ use pir_core::ring::bits::packed_bytes;
 
 use super::field::Field;
 
-/// Polynomials have as many coefficients: what they show of a set is less than 2^-54.
-const COEFFICIENTS: usize = 24;
+/// Polynomials have as many coefficients: what all of them show of a record is less than 2^-72.
+const COEFFICIENTS: usize = 32;
 
 /// No database has more records.
 const MAXIMUM_ELEMENTS: usize = 1 << 24;

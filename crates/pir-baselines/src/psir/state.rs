@@ -3,6 +3,7 @@
 use core::cmp::Reverse;
 use core::fmt;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
 use pir_core::Error;
 use rand_chacha::ChaCha20Rng;
@@ -12,20 +13,53 @@ use zeroize::{Zeroize, Zeroizing};
 use super::partition::{Partition, add};
 use super::shape::Shape;
 
-/// A random set of records, drawn again from its seed whenever it is needed: each record with probability 1/p.
-pub(super) struct Members {
-    rng: ChaCha20Rng,
+/// Random sets of records, that hold each record with probability 1/p, and nothing else of each other or of the seed.
+#[derive(Clone)]
+pub(super) struct Sets {
     elements: usize,
-    next: usize,
-    /// The inverse of `ln(1 - 1/p)`.
-    scale: f64,
+    /// In place j, `2^128 (1 - 1/p)^(j + 1)`, less than `j + 2` too little: by that probability more than j records are left
+    /// out before the next one.
+    left_out: Arc<[u128]>,
 }
 
-impl Members {
-    pub(super) fn new(shape: &Shape, seed: &[u8; 32]) -> Self {
-        let scale = 1.0 / (-1.0 / shape.parts() as f64).ln_1p();
-        Self { rng: ChaCha20Rng::from_seed(*seed), elements: shape.elements(), next: 0, scale }
+impl Sets {
+    pub(super) fn of(shape: &Shape) -> Self {
+        let p = shape.parts() as u128;
+        let next = |all: &u128| Some(all / p * (p - 1) + all % p * (p - 1) / p);
+        let left_out = core::iter::successors(next(&u128::MAX), next).take(shape.parts()).collect();
+        Self { elements: shape.elements(), left_out }
     }
+
+    /// The set of a seed.
+    pub(super) fn members(&self, seed: &[u8; 32]) -> Members {
+        Members { rng: ChaCha20Rng::from_seed(*seed), sets: self.clone(), next: 0 }
+    }
+
+    /// Whether the set of a seed holds a record.
+    fn hold(&self, seed: &[u8; 32], index: usize) -> bool {
+        self.members(seed).find(|record| *record >= index) == Some(index)
+    }
+
+    /// How many records are left out before the next one, by integers alone: what is off by rounding would show which part is
+    /// a set, as it is off there and nowhere else.
+    fn gap(&self, rng: &mut impl Rng) -> usize {
+        let mut gap = 0;
+        loop {
+            let uniform = u128::from(rng.next_u64()) << 64 | u128::from(rng.next_u64());
+            let more = self.left_out.partition_point(|bound| uniform < *bound);
+            gap += more;
+            if more < self.left_out.len() {
+                return gap;
+            }
+        }
+    }
+}
+
+/// A set, drawn again from its seed whenever it is needed.
+pub(super) struct Members {
+    rng: ChaCha20Rng,
+    sets: Sets,
+    next: usize,
 }
 
 impl Iterator for Members {
@@ -33,10 +67,10 @@ impl Iterator for Members {
 
     /// In ascending order.
     fn next(&mut self) -> Option<usize> {
-        // In (0, 1]: the number of records that are left out is geometric.
-        let uniform = ((self.rng.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64;
-        let skipped = (uniform.ln() * self.scale) as usize;
-        let record = self.next.checked_add(skipped).filter(|record| *record < self.elements)?;
+        let record = self.next + self.sets.gap(&mut self.rng);
+        if record >= self.sets.elements {
+            return None;
+        }
         self.next = record + 1;
         Some(record)
     }
@@ -51,6 +85,7 @@ struct Block {
 /// Blocks whose records are being added up while the server streams them.
 pub struct Init {
     shape: Shape,
+    sets: Sets,
     blocks: Vec<Block>,
     /// The next record of each block, the first of them on top.
     waiting: BinaryHeap<Reverse<(usize, usize)>>,
@@ -62,6 +97,7 @@ pub struct Init {
 /// The state of a client: blocks that have not been used.
 pub struct State {
     shape: Shape,
+    sets: Sets,
     blocks: Vec<Block>,
 }
 
@@ -90,10 +126,11 @@ impl Init {
             Block { seed, sum: Zeroizing::new(vec![0; shape.element_bytes()]) }
         };
         let blocks: Vec<Block> = (0..blocks).map(block).collect();
-        let mut members: Vec<Members> = blocks.iter().map(|block| Members::new(shape, &block.seed)).collect();
+        let sets = Sets::of(shape);
+        let mut members: Vec<Members> = blocks.iter().map(|block| sets.members(&block.seed)).collect();
         let first =
             members.iter_mut().enumerate().filter_map(|(i, members)| Some(Reverse((members.next()?, i))));
-        Self { shape: *shape, waiting: first.collect(), blocks, members, next: 0 }
+        Self { shape: *shape, sets, waiting: first.collect(), blocks, members, next: 0 }
     }
 
     /// Takes in the next records of the database, in their order.
@@ -130,7 +167,7 @@ impl Init {
         if self.next < self.shape.elements() {
             return Err(Error::Shape("a stream that has not ended"));
         }
-        Ok(State { shape: self.shape, blocks: self.blocks })
+        Ok(State { shape: self.shape, sets: self.sets, blocks: self.blocks })
     }
 }
 
@@ -159,7 +196,7 @@ impl State {
             return Err(Error::Shape("size of a record"));
         }
         for block in &mut self.blocks {
-            if holds(&self.shape, &block.seed, index) {
+            if self.sets.hold(&block.seed, index) {
                 add(&mut block.sum, difference);
             }
         }
@@ -170,7 +207,7 @@ impl State {
     /// none: it is time for another Init.
     pub(super) fn take<R: CryptoRng>(&mut self, index: usize, rng: &mut R) -> Option<Chosen> {
         while let Some(Block { seed, sum }) = self.blocks.pop() {
-            if let Some((partition, part)) = divide(&self.shape, &seed, index, rng) {
+            if let Some((partition, part)) = divide(&self.shape, &self.sets, &seed, index, rng) {
                 return Some(Chosen { partition, part, sum });
             }
         }
@@ -178,20 +215,16 @@ impl State {
     }
 }
 
-/// Whether a set holds a record.
-fn holds(shape: &Shape, seed: &[u8; 32], index: usize) -> bool {
-    Members::new(shape, seed).find(|record| *record >= index) == Some(index)
-}
-
 /// A division in which a set and a record that it does not hold are a part, and that part, drawn at random; `None` if it
-/// does hold it.
+/// does hold it, or so many records of one group that there is no polynomial, as it happens less than once in 2^90.
 pub(super) fn divide<R: CryptoRng>(
     shape: &Shape,
+    sets: &Sets,
     seed: &[u8; 32],
     index: usize,
     rng: &mut R,
 ) -> Option<(Partition, usize)> {
-    let mut members: Zeroizing<Vec<usize>> = Zeroizing::new(Members::new(shape, seed).collect());
+    let mut members: Zeroizing<Vec<usize>> = Zeroizing::new(sets.members(seed).collect());
     let place = members.binary_search(&index).err()?;
     members.insert(place, index);
     let mut drawn = Zeroizing::new([0; 32]);
@@ -206,20 +239,23 @@ pub(super) fn divide<R: CryptoRng>(
 
 #[cfg(test)]
 mod tests {
-    use rand_chacha::ChaCha20Rng;
-    use rand_core::{Rng, SeedableRng};
+    use core::convert::Infallible;
 
-    use super::{Init, Members, Shape, holds};
+    use crypto_bigint::U256;
+    use rand_chacha::ChaCha20Rng;
+    use rand_core::{Rng, SeedableRng, TryRng};
+
+    use super::{Init, Sets, Shape};
 
     #[test]
     fn blocks_hold_each_record_with_the_probability_that_hides_it() {
-        let shape = Shape::new(1 << 16, 288).unwrap();
+        let sets = Sets::of(&Shape::new(1 << 16, 288).unwrap());
         let mut counts = [0; 4];
         let mut total = 0;
         for number in 0..400u32 {
             let mut seed = [0; 32];
             seed[..4].copy_from_slice(&number.to_le_bytes());
-            for record in Members::new(&shape, &seed) {
+            for record in sets.members(&seed) {
                 counts[record >> 14] += 1;
                 total += 1;
             }
@@ -229,9 +265,64 @@ mod tests {
         assert!(counts.iter().all(|count| (49_000..51_100).contains(count)), "{counts:?}");
     }
 
+    /// Exactly, by integers of another kind: each bound is `(p - 1)/p` of the one before.
+    #[test]
+    fn records_are_left_out_with_the_probability_that_hides_the_one_that_is_added() {
+        for n in [1, 60, 1 << 16, 1 << 24] {
+            let sets = Sets::of(&Shape::new(n, 1).unwrap());
+            let p = U256::from_u64(sets.left_out.len() as u64);
+            let less = p.wrapping_sub(&U256::ONE);
+            let mut before = U256::from_u128(u128::MAX);
+            for bound in sets.left_out.iter().map(|bound| U256::from_u128(*bound)) {
+                let rest = before.wrapping_mul(&less).wrapping_sub(&bound.wrapping_mul(&p));
+                assert!(rest < p, "rounded down, and by less than one");
+                before = bound;
+            }
+        }
+    }
+
+    /// What a generator draws that gives these.
+    struct Script(Vec<u64>);
+
+    impl TryRng for Script {
+        type Error = Infallible;
+
+        fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+            unreachable!("words of 64 bits")
+        }
+
+        fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+            Ok(self.0.pop().unwrap())
+        }
+
+        fn try_fill_bytes(&mut self, _: &mut [u8]) -> Result<(), Infallible> {
+            unreachable!("words of 64 bits")
+        }
+    }
+
+    #[test]
+    fn the_next_record_is_the_one_between_whose_bounds_the_drawn_number_is() {
+        let sets = Sets::of(&Shape::new(60, 1).unwrap());
+        let [first, second, .., last] = sets.left_out[..] else { panic!("five") };
+        let gap = |drawn: &[u128]| {
+            let words = drawn.iter().flat_map(|drawn| [(drawn >> 64) as u64, *drawn as u64]);
+            let mut script = Script(words.rev().collect());
+            let gap = sets.gap(&mut script);
+            assert!(script.0.is_empty(), "{drawn:?}");
+            gap
+        };
+        for (drawn, expected) in
+            [(u128::MAX, 0), (first, 0), (first - 1, 1), (second, 1), (second - 1, 2), (last, 4)]
+        {
+            assert_eq!(gap(&[drawn]), expected);
+        }
+        assert_eq!([gap(&[last - 1, first]), gap(&[0, last - 1, second])], [5, 11]);
+    }
+
     #[test]
     fn a_stream_in_any_pieces_gives_the_sums_and_updates_keep_them() {
         let shape = Shape::new(500, 7).unwrap();
+        let sets = Sets::of(&shape);
         let mut records = vec![0; 3500];
         ChaCha20Rng::seed_from_u64(1).fill_bytes(&mut records);
         let sums = |records: &[u8], piece: usize| {
@@ -243,9 +334,9 @@ mod tests {
         let mut state = sums(&records, 500);
         for (block, other) in state.blocks.iter().zip(&sums(&records, 3).blocks) {
             let mut sum = vec![0; 7];
-            for record in Members::new(&shape, &block.seed) {
+            for record in sets.members(&block.seed) {
                 super::add(&mut sum, &records[record * 7..][..7]);
-                assert!(holds(&shape, &block.seed, record));
+                assert!(sets.hold(&block.seed, record));
             }
             assert_eq!((&*block.sum, &*other.sum), (&sum, &sum));
         }

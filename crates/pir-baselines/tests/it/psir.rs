@@ -1,9 +1,9 @@
 //! PSIR over each inner engine: a database that stays, with a state, and rounds that are new databases.
 
 use mpir::{Engine, Form, Profile, Query, RoundSpec};
-use pir_baselines::paillier::INSECURE_PROFILE;
+use pir_baselines::paillier::{INSECURE_PROFILE, Paillier2048, Paillier3072};
 use pir_baselines::psir::{Client, Init, Inner, Server, Shape};
-use pir_baselines::{Psir, Xpir, paillier::Paillier};
+use pir_baselines::{Psir, Xpir};
 use pir_core::{Error, PagePool, Scheme, SealPir};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
@@ -56,7 +56,8 @@ fn blocks_of_a_database_that_stays_serve_queries_until_none_is_left() {
     serve::<Xpir<2>>(1, 3, 20, usize::MAX);
     serve::<SealPir>(2000, 288, 5, usize::MAX);
     serve::<SealPir>(60, 5000, 6, usize::MAX);
-    serve::<Paillier>(90, 288, 5, 4);
+    serve::<Paillier2048>(90, 288, 5, 4);
+    serve::<Paillier3072>(30, 400, 5, 2);
 }
 
 fn rounds(engine: &dyn Engine, profile: Option<Profile>, retrievals: &[(usize, usize, &[usize])]) {
@@ -72,7 +73,8 @@ fn rounds_that_are_new_databases_give_every_bucket_its_record() {
         [(1, 288, &[0]), (60, 288, &[59, 0, 7]), (2, 5000, &[1]), (3000, 1, &[2999])];
     rounds(&Psir::<Xpir<2>>::new(), None, &shapes);
     rounds(&Psir::<SealPir>::new(), None, &shapes);
-    rounds(&Psir::<Paillier>::new(), Some(Profile(INSECURE_PROFILE)), &[(60, 288, &[59, 0])]);
+    rounds(&Psir::<Paillier3072>::new(), None, &[(30, 288, &[29])]);
+    rounds(&Psir::<Paillier2048>::new(), Some(Profile(INSECURE_PROFILE)), &[(60, 288, &[59, 0])]);
     let engine = Psir::<SealPir>::new();
     // Two buckets of one content.
     let form = Form { buckets: 4, elements: 60, element_bytes: 20 };
@@ -138,15 +140,17 @@ fn requests_and_answers_are_those_of_before() {
     let all = [
         digests(&Psir::<Xpir<2>>::new(), None),
         digests(&Psir::<SealPir>::new(), None),
-        digests(&Psir::<Paillier>::new(), Some(Profile(INSECURE_PROFILE))),
+        digests(&Psir::<Paillier2048>::new(), Some(Profile(INSECURE_PROFILE))),
+        digests(&Psir::<Paillier3072>::new(), None),
     ];
     let hint = "f3fe532e688bf55a";
     assert_eq!(
         all,
         [
-            ["90e3e0549c7558d8", "b68f06b751186215", hint],
-            ["3cd02af7c59b6bd4", "f2f47e25fd0afb8d", hint],
-            ["9242b9e887454c0d", "c641b33125686ab8", hint]
+            ["772163febff394bd", "9c3d7319c8f0bd22", hint],
+            ["859ef9ed3c867b0b", "ce87e9c2b442172a", hint],
+            ["ba66122ce858e7b5", "395a40461c3a60d5", hint],
+            ["99a348f93f848e23", "d8bd8fb239dd3b16", hint]
         ]
     );
 }
@@ -154,19 +158,27 @@ fn requests_and_answers_are_those_of_before() {
 #[test]
 fn a_modulus_of_2048_bits_needs_the_loud_door() {
     let refused = Some(Error::Security { bits: 112 });
-    assert_eq!(Paillier::parameters(10, 288).err(), refused);
-    assert_eq!(Paillier::with_profile(10, 288, &[0; 16]).err(), refused);
-    let engine = Psir::<Paillier>::new();
+    assert_eq!(Paillier2048::parameters(10, 288).err(), refused);
+    assert_eq!(Paillier2048::with_profile(10, 288, &[0; 16]).err(), refused);
+    let engine = Psir::<Paillier2048>::new();
     let form = Form { buckets: 1, elements: 60, element_bytes: 20 };
     assert!(engine.profile(form).is_err());
-    let all = [Psir::<Xpir<2>>::new().name(), Psir::<SealPir>::new().name(), engine.name()];
-    assert_eq!(all, ["xpsir", "sealpsir", "paillierpsir"]);
+    let other = Paillier3072::with_profile(10, 288, &INSECURE_PROFILE);
+    assert!(matches!(other, Err(Error::Shape(_))), "a door that leads nowhere else");
+    let parameters = Paillier3072::parameters(10, 288).unwrap();
+    assert_eq!(
+        (Paillier3072::security_bits(&parameters), Paillier3072::profile(&parameters)),
+        (128, [0; 16])
+    );
+    let secure = Psir::<Paillier3072>::new();
+    let all = [Psir::<Xpir<2>>::new().name(), Psir::<SealPir>::new().name(), secure.name(), engine.name()];
+    assert_eq!(all, ["xpsir", "sealpsir", "paillierpsir", "paillierpsir-paper"]);
 }
 
 /// The sizes that the documents name.
 #[test]
 fn partitions_are_as_short_as_the_documents_say() {
-    for (n, parts, bytes) in [(1 << 16, 131, 12_024), (1 << 18, 257, 27_567), (1 << 20, 521, 60_390)] {
+    for (n, parts, bytes) in [(1 << 16, 131, 16_032), (1 << 18, 257, 36_756), (1 << 20, 521, 80_520)] {
         let shape = Shape::new(n, 288).unwrap();
         assert_eq!((shape.parts(), shape.partition_bytes()), (parts, bytes));
     }

@@ -1,6 +1,7 @@
 //! The comparison of all engines in rounds of the chat: what each costs server, client and network where the database is new in every
 //! round.
 
+use std::iter;
 use std::time::Instant;
 
 use anyhow::Context;
@@ -20,7 +21,7 @@ use crate::progress;
 use crate::table::{Column, Table, short};
 
 /// In the order of the table: ours, then those of the papers.
-pub(super) const ENGINES: [EngineName; 14] = [
+pub(super) const ENGINES: [EngineName; 15] = [
     EngineName::Sealpir,
     EngineName::Voce,
     EngineName::VoceHint,
@@ -35,6 +36,7 @@ pub(super) const ENGINES: [EngineName; 14] = [
     EngineName::Doublepir,
     EngineName::Xpsir,
     EngineName::Sealpsir,
+    EngineName::Paillierpsir,
 ];
 
 /// Messages in a round, and messages that a client retrieves.
@@ -44,7 +46,7 @@ pub(super) const RETRIEVED: [u16; 4] = [1, 16, 64, 256];
 /// As many as are answered together.
 const CLIENTS: u32 = 16;
 
-/// What would take longer, by what the size before it took, is left out, seconds.
+/// What would take longer, by what a quarter of the messages took, or at the smallest size what fewer retrieved took, is left out, seconds.
 const LONGEST: f64 = 600.0;
 
 /// One engine in rounds of one size.
@@ -127,16 +129,23 @@ pub(super) fn make(Arguments { quick, out, users, retrieve, .. }: &Arguments) ->
     let mut kept: Kept<Row> = Kept::open(&out.join("engines.measured.jsonl"))?;
     let kernel = Backend::active().name();
     let (progress, mut rows, mut refused) = (progress::bar(0, ""), Vec::new(), Vec::new());
-    for &retrieve in retrieved {
-        for &users in sizes {
+    for (fewer, &retrieve) in iter::once(None).chain(retrieved.iter().map(Some)).zip(retrieved) {
+        for (less, &users) in iter::once(None).chain(sizes.iter().map(Some)).zip(sizes) {
+            // What tells whether it will take too long.
+            let smaller = match less {
+                Some(less) => Some((retrieve, *less)),
+                None => fewer.map(|fewer| (*fewer, users)),
+            };
             for engine in ENGINES {
                 let known = |row: &Row| {
                     row.is_of(engine, retrieve, users)
                         && (row.clients, row.gather_ms) == (clients, gather_ms(clients))
                         && row.kernel == kernel
                 };
-                let before = rows.iter().rev().find(|row: &&Row| row.is_of(engine, retrieve, users / 4));
-                let too_long = before.map_or(users > sizes[0], |row| 5.0 * row.seconds > LONGEST);
+                let too_long = smaller.is_some_and(|(retrieve, users)| {
+                    let row = rows.iter().find(|row: &&Row| row.is_of(engine, retrieve, users));
+                    row.is_none_or(|row| 5.0 * row.seconds > LONGEST)
+                });
                 let row = match kept.find(known) {
                     Some(row) => row,
                     None if too_long => continue,

@@ -190,6 +190,9 @@ fn one_message_is_retrieved_from_the_only_bucket() {
 #[test]
 fn an_engine_to_compare_with_retrieves_every_message() {
     for (engine, retrieve) in [
+        ("xpir-2", 4),
+        ("simplepir", 4),
+        ("doublepir", 1),
         ("fastpir", 1),
         ("fastpir", 4),
         ("onionpir", 4),
@@ -199,6 +202,7 @@ fn an_engine_to_compare_with_retrieves_every_message() {
         ("spiral-stream-pack", 1),
         ("xpsir", 4),
         ("sealpsir", 1),
+        ("paillierpsir", 1),
     ] {
         let arguments =
             format!("--users 64 --clients 2 --retrieve {retrieve} --rounds 1 --engine {engine} --json");
@@ -222,7 +226,7 @@ fn impossible_loops_are_refused() {
         ("--users 64 --clients 2 --rounds 0", "0 is not in"),
         ("--users 64 --clients 2 --engine paper-t20", "128 bits"),
         ("--users 64 --clients 2 --engine fastpir-paper", "128 bits"),
-        ("--users 64 --clients 2 --engine paillierpsir", "128 bits"),
+        ("--users 64 --clients 2 --engine paillierpsir-paper", "128 bits"),
         ("--users 4096 --clients 2 --retrieve 114 --code hybrid", "at most 113"),
         ("--users 64 --clients 2 --code other", "invalid value"),
         ("--users 64 --clients 2 --code cuckoo --compare cuckoo", "cannot be used with"),

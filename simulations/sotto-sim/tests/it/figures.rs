@@ -27,7 +27,7 @@ const FIGURES: [(&str, &str, &str); 14] = [
     ("scaling", "each message, ms, model", "1024"),
     ("engines", "set-up of a round, s", "voce-hint"),
     ("linear", "GB/s, paper", "7.40"),
-    ("stateful", "share of Init, KB, paper", "paillierpsir"),
+    ("stateful", "share of Init, KB, paper", "paillierpsir-paper"),
     ("spiral", "rate, paper", "0.806"),
     ("voice", "server, s, paper", "112"),
 ];
