@@ -3,7 +3,7 @@
 //!
 //! Encode includes the bytes of the buckets. *into used memory* writes them into the buffers of the encoding before, as
 //! a server does round by round; *into fresh memory* includes what the operating system takes to hand out the pages.
-//! Buckets of the same content are made once.
+//! Buckets of the same content are made once. *schedule drawn* is what clients take: of all schedules one at random, in constant time.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a benchmark")]
 
 use std::hint::black_box;
@@ -73,6 +73,14 @@ fn benchmarks(criterion: &mut Criterion) {
         group.sample_size(50);
         group.bench_function("schedule", |bench| {
             bench.iter(|| code.schedule(black_box(&wanted), &|_, _| true));
+        });
+        group.bench_function("schedule drawn", |bench| {
+            let mut word = 0u64;
+            let mut words = || {
+                word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                word
+            };
+            bench.iter(|| code.schedule_drawn(black_box(&wanted), &mut words));
         });
         let codewords = [&elements[..ELEMENT_BYTES], &elements[..ELEMENT_BYTES]];
         let summands = if name == "hybrid" { 2 } else { 1 };

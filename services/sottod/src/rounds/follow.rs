@@ -169,7 +169,7 @@ impl<L: RoundLog> Task<L> {
             _ if phase.is_none() => {}
             Ok(database) if Some(database.manifest.round_seed) != self.surroundings.seeds.seed(round) => {
                 tracing::warn!(%round, "the round was sealed with a seed that is not signed now, and is given up");
-                self.give_up(round);
+                self.hopeless.insert(round);
             }
             Ok(database) => {
                 self.built.insert(round, database);
@@ -184,18 +184,14 @@ impl<L: RoundLog> Task<L> {
             }
             Err(error) => {
                 tracing::error!(%round, %error, "the round cannot be built");
-                self.give_up(round);
+                self.hopeless.insert(round);
+                // Who waits for it hears it at once.
+                self.surroundings.metrics.round(Outcome::Abandoned);
+                self.tell(ServerEvent::RoundAbandoned { round });
             }
         }
         self.build_next();
         Ok(())
-    }
-
-    /// Leaves a sealed round to be taken out of the log, and says so at once to whoever waits for it.
-    fn give_up(&mut self, round: Round) {
-        self.hopeless.insert(round);
-        self.surroundings.metrics.round(Outcome::Abandoned);
-        self.tell(ServerEvent::RoundAbandoned { round });
     }
 
     /// Serves a round that was published, if it is built, and the same.

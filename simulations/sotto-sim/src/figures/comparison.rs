@@ -47,7 +47,7 @@ pub(super) const RETRIEVED: [u16; 4] = [1, 16, 64, 256];
 const CLIENTS: u32 = 16;
 
 /// What would take longer, by what a quarter of the messages took, or at the smallest size what fewer retrieved took, is left out, seconds.
-const LONGEST: f64 = 600.0;
+const LONGEST: f64 = 300.0;
 
 /// One engine in rounds of one size.
 #[derive(Clone, Debug, Serialize, Deserialize)]
