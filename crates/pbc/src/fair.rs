@@ -6,7 +6,7 @@ use core::hint::black_box;
 use pulp::Arch;
 use zeroize::Zeroizing;
 
-use crate::oblivious::{LANES, NONE, equal, look_up, put, put_all, select, sort, swap};
+use crate::oblivious::{NONE, equal, look_up, put, put_all, select, sort, swap};
 
 /// The candidate buckets of keys, as many for each; [`NONE`] fills up.
 pub(crate) struct Rows {
@@ -46,11 +46,7 @@ impl Rows {
 pub(crate) fn draw(rows: &Rows, buckets: usize, words: &mut dyn FnMut() -> u64) -> Zeroizing<Vec<u32>> {
     let order = shuffled(rows.buckets.len(), words);
     let drawn = words();
-    // Otherwise it would be a function of its own, which knows of no wide vectors.
-    Arch::new().dispatch(
-        #[inline(always)]
-        || assign(rows, buckets, &order, drawn),
-    )
+    Arch::new().dispatch(|| assign(rows, buckets, &order, drawn))
 }
 
 /// The numbers of so many edges, in the order of words drawn for them.
@@ -71,14 +67,11 @@ pub(crate) fn shuffled(edges: usize, words: &mut dyn FnMut() -> u64) -> Zeroizin
 #[inline(always)]
 fn assign(rows: &Rows, buckets: usize, order: &[u32], drawn: u64) -> Zeroizing<Vec<u32>> {
     let (keys, colours) = (rows.keys(), rows.width);
-    // Lists are longer than what they are of, by entries that are never asked for.
-    let [of_keys, of_buckets] = [keys, buckets].map(|entries| entries.next_multiple_of(LANES));
     let mut colouring = Colouring {
-        keys,
         colours,
-        bucket_at: Zeroizing::new(vec![NONE; of_keys * colours]),
-        key_at: Zeroizing::new(vec![NONE; of_buckets * colours]),
-        path: Path::new(of_keys, of_buckets),
+        bucket_at: Zeroizing::new(vec![NONE; keys * colours]),
+        key_at: Zeroizing::new(vec![NONE; buckets * colours]),
+        path: Path::new(keys, buckets),
     };
     let key_of: Vec<u32> = (0..keys as u32).flat_map(|key| core::iter::repeat_n(key, colours)).collect();
     for edge in order {
@@ -86,16 +79,15 @@ fn assign(rows: &Rows, buckets: usize, order: &[u32], drawn: u64) -> Zeroizing<V
     }
     // Biased by less than 2^-32: there are fewer colours than buckets have numbers.
     let drawn = ((u128::from(drawn) * colours as u128) >> 64) as u32;
-    let mut bucket_of = Zeroizing::new(vec![NONE; of_keys]);
-    for (colour, of_colour) in (0..).zip(colouring.bucket_at.chunks_exact(of_keys.max(1))) {
+    let mut bucket_of = Zeroizing::new(vec![NONE; keys]);
+    for (colour, of_colour) in (0..).zip(colouring.bucket_at.chunks_exact(keys.max(1))) {
         put_all(&mut bucket_of, of_colour, equal(colour, black_box(drawn)));
     }
-    Matching::new(rows, of_buckets, bucket_of).complete()
+    Matching::new(rows, buckets, bucket_of).complete()
 }
 
 /// Edges with colours, at each key and at each bucket at most one of a colour.
 struct Colouring {
-    keys: usize,
     colours: usize,
     /// Of all keys the buckets at the other ends of their edges of the first colour, then of the second and so on.
     bucket_at: Zeroizing<Vec<u32>>,
@@ -144,13 +136,13 @@ impl Colouring {
     /// free, and to no key and no bucket twice.
     #[inline(always)]
     fn exchange(&mut self, bucket: u32, colours: [u32; 2], is_edge: u32) {
-        let Self { keys, bucket_at, key_at, path, .. } = self;
+        let Self { bucket_at, key_at, path, .. } = self;
         for (taken, colour) in [0, 1].into_iter().zip(colours) {
             take_out(bucket_at, &mut path.keys[taken], colour);
             take_out(key_at, &mut path.buckets[taken], colour);
         }
         let mut at = select(is_edge, bucket, NONE);
-        for _ in 0..*keys {
+        for _ in 0..path.keys[0].len() {
             let [key, _] = exchanged(&mut path.buckets, at);
             [_, at] = exchanged(&mut path.keys, key);
         }
@@ -210,19 +202,16 @@ struct Matching<'a> {
 
 impl<'a> Matching<'a> {
     #[inline(always)]
-    fn new(rows: &'a Rows, of_buckets: usize, bucket_of: Zeroizing<Vec<u32>>) -> Self {
-        let (of_keys, width) = (bucket_of.len(), rows.width);
-        let list = |entries: usize| Zeroizing::new(vec![NONE; entries]);
-        let mut key_in = list(of_buckets);
-        for (key, bucket) in (0..).zip(bucket_of.iter().take(rows.keys())) {
+    fn new(rows: &'a Rows, buckets: usize, bucket_of: Zeroizing<Vec<u32>>) -> Self {
+        let (keys, width) = (rows.keys(), rows.width);
+        let mut key_in = Zeroizing::new(vec![NONE; buckets]);
+        for (key, bucket) in (0..).zip(bucket_of.iter()) {
             put(&mut key_in, *bucket, key, u32::MAX);
         }
-        let mut candidates = list(of_keys * width);
-        for (choice, of_choice) in candidates.chunks_exact_mut(of_keys.max(1)).enumerate() {
-            let buckets = rows.buckets.iter().skip(choice).step_by(width);
-            of_choice.iter_mut().zip(buckets).for_each(|(slot, bucket)| *slot = *bucket);
-        }
-        Self { rows, bucket_of, key_in, reached: list(of_buckets), waiting: list(of_keys), candidates }
+        let of_choice = |choice: usize| rows.buckets.iter().skip(choice).step_by(width.max(1)).copied();
+        let candidates = Zeroizing::new((0..width).flat_map(of_choice).collect());
+        let list = |entries: usize| Zeroizing::new(vec![NONE; entries]);
+        Self { rows, bucket_of, key_in, reached: list(buckets), waiting: list(keys), candidates }
     }
 
     #[inline(always)]
@@ -230,8 +219,6 @@ impl<'a> Matching<'a> {
         for key in 0..self.rows.keys() {
             self.add(key);
         }
-        // What is behind was never written.
-        self.bucket_of.truncate(self.rows.keys());
         self.bucket_of
     }
 
@@ -245,7 +232,7 @@ impl<'a> Matching<'a> {
         let (mut found, mut waiting) = (NONE, 1);
         for number in 0..keys {
             let from = self.waiting[number];
-            for candidates in self.candidates.chunks_exact(self.waiting.len()) {
+            for candidates in self.candidates.chunks_exact(keys) {
                 let bucket = look_up(candidates, from);
                 // Of no key, and of one without this candidate, there is no such bucket.
                 let bucket = select(equal(from, NONE), NONE, bucket);

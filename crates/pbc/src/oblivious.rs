@@ -37,19 +37,11 @@ pub const fn select(mask: u32, yes: u32, no: u32) -> u32 {
     no ^ ((yes ^ no) & mask)
 }
 
-/// Entries that are read or written at once: lists are too short for the compiler to find that out. A list that has a multiple
-/// of them has no rest, which takes as long for each entry as all of these.
-pub(crate) const LANES: usize = 16;
+/// Entries that are read or written at once: lists are too short for the compiler to find that out.
+const LANES: usize = 8;
 
 /// The numbers of the first places.
-const FIRST: [u32; LANES] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
-
-/// [`equal`] for each lane of several, which no compiler makes a branch of: it compares all of them at once.
-#[inline(always)]
-const fn equal_lanes(a: u32, b: u32) -> u32 {
-    let different = a ^ b;
-    ((different | different.wrapping_neg()) >> 31).wrapping_sub(1)
-}
+const FIRST: [u32; LANES] = [0, 1, 2, 3, 4, 5, 6, 7];
 
 /// The entry of a list, all of which is read; 0 where it has none.
 #[inline(always)]
@@ -61,7 +53,7 @@ pub fn look_up(list: &[u32], at: u32) -> u32 {
     let (mut found, mut here) = ([0; LANES], FIRST);
     for chunk in chunks {
         for lane in 0..LANES {
-            found[lane] |= chunk[lane] & equal_lanes(here[lane], at);
+            found[lane] |= chunk[lane] & equal(here[lane], at);
             here[lane] = here[lane].wrapping_add(LANES as u32);
         }
     }
@@ -77,7 +69,7 @@ pub fn put(list: &mut [u32], at: u32, value: u32, mask: u32) {
     let mut here = FIRST;
     for chunk in chunks {
         for lane in 0..LANES {
-            chunk[lane] = select(equal_lanes(here[lane], at) & mask, value, chunk[lane]);
+            chunk[lane] = select(equal(here[lane], at) & mask, value, chunk[lane]);
             here[lane] = here[lane].wrapping_add(LANES as u32);
         }
     }
@@ -93,25 +85,23 @@ pub(crate) fn swap(first: &mut [u32], second: &mut [u32], at: u32) -> [u32; 2] {
     let ((firsts, first), (seconds, second)) =
         (first.as_chunks_mut::<LANES>(), second.as_chunks_mut::<LANES>());
     let (mut one, mut other, mut here) = ([0; LANES], [0; LANES], FIRST);
+    let exchange = |first: &mut u32, second: &mut u32, one: &mut u32, other: &mut u32, here: u32| {
+        let is_here = equal(here, at);
+        *one |= *first & is_here;
+        *other |= *second & is_here;
+        let difference = (*first ^ *second) & is_here;
+        *first ^= difference;
+        *second ^= difference;
+    };
     for (first, second) in firsts.iter_mut().zip(seconds) {
         for lane in 0..LANES {
-            let is_here = equal_lanes(here[lane], at);
-            let [old, new] = [first[lane], second[lane]];
-            one[lane] |= old & is_here;
-            other[lane] |= new & is_here;
-            first[lane] = select(is_here, new, old);
-            second[lane] = select(is_here, old, new);
+            exchange(&mut first[lane], &mut second[lane], &mut one[lane], &mut other[lane], here[lane]);
             here[lane] = here[lane].wrapping_add(LANES as u32);
         }
     }
     let (mut of_rest, mut of_other_rest) = (0, 0);
     for ((first, second), here) in first.iter_mut().zip(second).zip(here) {
-        let is_here = equal(here, at);
-        of_rest |= *first & is_here;
-        of_other_rest |= *second & is_here;
-        let difference = (*first ^ *second) & is_here;
-        *first ^= difference;
-        *second ^= difference;
+        exchange(first, second, &mut of_rest, &mut of_other_rest, here);
     }
     [one.iter().fold(of_rest, |all, one| all | one), other.iter().fold(of_other_rest, |all, one| all | one)]
 }
@@ -134,20 +124,16 @@ pub(crate) fn put_all(list: &mut [u32], values: &[u32], mask: u32) {
 
 /// Sorts as many numbers as a power of two says, each below 2^63, by a network of Batcher's (his bitonic sorter).
 pub(crate) fn sort(numbers: &mut [u64]) {
-    Arch::new().dispatch(
-        #[inline(always)]
-        || {
-            let levels = numbers.len().trailing_zeros();
-            for level in 1..=levels {
-                let block = 1 << level;
-                let mut distance = block / 2;
-                while distance > 0 {
-                    compare(numbers, distance, block);
-                    distance /= 2;
-                }
+    Arch::new().dispatch(|| {
+        let levels = numbers.len().trailing_zeros();
+        for block in (1..=levels).map(|level| 1 << level) {
+            let mut distance = block / 2;
+            while distance > 0 {
+                compare(numbers, distance, block);
+                distance /= 2;
             }
-        },
-    );
+        }
+    });
 }
 
 /// One stage: of every two entries at a distance the smaller one comes first or, in every other block, last.
