@@ -36,7 +36,7 @@ pub enum ServerEvent {
         /// How long building took, ms.
         setup_ms: u64,
     },
-    /// It was sealed but will never be retrievable.
+    /// It was sealed, and this server will never serve it.
     RoundAbandoned {
         /// Which.
         round: Round,

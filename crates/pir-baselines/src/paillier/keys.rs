@@ -70,7 +70,7 @@ impl<const MODULUS: usize, const SQUARE: usize> ClientKey<MODULUS, SQUARE> {
             let [p, q] = &primes;
             let less = |prime: &Uint<MODULUS>| Zeroizing::new(prime.wrapping_sub(&Uint::ONE));
             let mut lambda = less(p).wrapping_mul(&*less(q));
-            // About half of all products have a bit less; two equal primes are never met.
+            // Four of ten products have a bit less; two equal primes are never met.
             if let Some(public) = PublicKeys::new(p.wrapping_mul(&**q))
                 && let Some(odd) = public.odd()
                 && let Some(inverse) = lambda.invert_odd_mod(&odd).into_option()
@@ -90,7 +90,7 @@ impl<const MODULUS: usize, const SQUARE: usize> ClientKey<MODULUS, SQUARE> {
     pub(super) fn decrypt(&self, ciphertext: &Uint<SQUARE>) -> Uint<MODULUS> {
         let power = FixedMontyForm::new(ciphertext, &self.public.square).pow(&self.lambda).retrieve();
         let (quotient, _) = power.wrapping_sub(&Uint::ONE).div_rem(&self.public.modulus);
-        // Below n, and so is the inverse: their product has its place in a square.
+        // Below n, as the inverse is, unless the ciphertext is none: their product has its place in a square.
         quotient.wrapping_mul(&self.inverse).rem(&self.public.modulus)
     }
 }

@@ -124,7 +124,7 @@ impl<const PRIME: usize, const MODULUS: usize, const SQUARE: usize> Scheme
         profile: &[u8; PROFILE_BYTES],
     ) -> Result<Self::Parameters, Error> {
         match *profile {
-            INSECURE_PROFILE if Self::Parameters::SECURITY_BITS < 128 => {
+            INSECURE_PROFILE if Self::Parameters::SECURITY_BITS == 112 => {
                 Parameters::new_allowing_insecure_parameters(elements, element_bytes)
             }
             profile if profile == [0; PROFILE_BYTES] => Self::parameters(elements, element_bytes),

@@ -96,9 +96,8 @@ impl ServerProcess {
             match self.said.recv().await {
                 None => {
                     let status = self.process.wait()?;
-                    // By nobody else than the system, for want of memory.
                     if status.signal() == Some(9) {
-                        let reason = "the server was killed, as it happens where memory ends".to_owned();
+                        let reason = "the server was killed, as the system does where memory ends".to_owned();
                         return Err(Refused(reason).into());
                     }
                     bail!("the server has ended by itself ({status})");

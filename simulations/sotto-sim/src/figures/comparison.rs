@@ -46,7 +46,7 @@ pub(super) const RETRIEVED: [u16; 4] = [1, 16, 64, 256];
 /// As many as are answered together.
 const CLIENTS: u32 = 16;
 
-/// What would take longer, by what a quarter of the messages took, or at the smallest size what fewer retrieved took, is left out, seconds.
+/// What would take longer is left out, seconds: by what fewer messages took, or at the smallest size what fewer retrieved ones took.
 const LONGEST: f64 = 300.0;
 
 /// One engine in rounds of one size.
@@ -129,6 +129,7 @@ pub(super) fn make(Arguments { quick, out, users, retrieve, .. }: &Arguments) ->
     let mut kept: Kept<Row> = Kept::open(&out.join("engines.measured.jsonl"))?;
     let kernel = Backend::active().name();
     let (progress, mut rows, mut refused) = (progress::bar(0, ""), Vec::new(), Vec::new());
+    let mut left_out = Vec::new();
     for (fewer, &retrieve) in iter::once(None).chain(retrieved.iter().map(Some)).zip(retrieved) {
         for (less, &users) in iter::once(None).chain(sizes.iter().map(Some)).zip(sizes) {
             // What tells whether it will take too long.
@@ -142,16 +143,21 @@ pub(super) fn make(Arguments { quick, out, users, retrieve, .. }: &Arguments) ->
                         && (row.clients, row.gather_ms) == (clients, gather_ms(clients))
                         && row.kernel == kernel
                 };
-                let too_long = smaller.is_some_and(|(retrieve, users)| {
-                    let row = rows.iter().find(|row: &&Row| row.is_of(engine, retrieve, users));
-                    row.is_none_or(|row| 5.0 * row.seconds > LONGEST)
+                let too_long = smaller.is_some_and(|(fewer, less)| {
+                    let row = rows.iter().find(|row: &&Row| row.is_of(engine, fewer, less));
+                    // A quarter more than in proportion to the messages; more retrieved ones are mostly four times as many.
+                    let times = if users > less { 1.25 * f64::from(users) / f64::from(less) } else { 5.0 };
+                    row.is_none_or(|row| times * row.seconds > LONGEST)
                 });
+                let label = format!("{}, k = {retrieve}, n = {users}", engine.engine().name());
                 let row = match kept.find(known) {
                     Some(row) => row,
-                    None if too_long => continue,
+                    None if too_long => {
+                        left_out.push(label);
+                        continue;
+                    }
                     None => {
                         progress.reset();
-                        let label = format!("{}, k = {retrieve}, n = {users}", engine.engine().name());
                         progress.set_prefix(format!("{label} "));
                         match measure(engine, retrieve, users, clients, &progress) {
                             Ok(row) => kept.keep(row)?,
@@ -172,6 +178,9 @@ pub(super) fn make(Arguments { quick, out, users, retrieve, .. }: &Arguments) ->
     notes(&mut table, clients);
     if !refused.is_empty() {
         table.note(format!("Not possible: {}.", refused.join("; ")));
+    }
+    if !left_out.is_empty() {
+        table.note(format!("Left out: {}.", left_out.join("; ")));
     }
     let group = |retrieve: u16, users: u32| {
         let row = |engine| rows.iter().find(|row| row.is_of(engine, retrieve, users));
@@ -230,7 +239,7 @@ fn notes(table: &mut Table, clients: u32) {
          compared."
     ));
     table.note(format!(
-        "What would take more than {LONGEST} s, by what the size before took, is left out. A run that was interrupted goes on from \
+        "What would take more than {LONGEST} s, by what fewer messages or fewer retrieved ones took, or was not possible with those, is left out. A run that was interrupted goes on from \
          engines.measured.jsonl; delete it to measure anew."
     ));
 }
