@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 use mpir::{Engine, EngineClient, Error, Form, PerBucket, Profile, PublicKeys, RoundSpec};
-use pir_baselines::paillier;
-use pir_baselines::psir::{Shape, over_paillier, over_paillier_as_published};
+use pir_baselines::paillier::{self, Paillier2048, Paillier3072};
+use pir_baselines::psir::Shape;
 use pir_baselines::spiral::{AS_PUBLISHED, SPIRAL, SPIRAL_PACK, SPIRAL_STREAM, SPIRAL_STREAM_PACK};
 use pir_baselines::{DoublePir, Hinted, PAPER, SECURE, SimplePir, WithHint, doublepir, simplepir};
 use pir_baselines::{FastPir, OnionPir, PaperSealPir, Psir, Spiral, Xpir};
@@ -118,8 +118,8 @@ impl EngineName {
             }
             Self::Xpsir => Arc::new(Psir::<Xpir<2>>::new()),
             Self::Sealpsir => Arc::new(Psir::<SealPir>::new()),
-            Self::Paillierpsir => over_paillier(),
-            Self::PaillierpsirPaper => over_paillier_as_published(),
+            Self::Paillierpsir => Arc::new(Psir::<Paillier3072>::new()),
+            Self::PaillierpsirPaper => Arc::new(Psir::<Paillier2048>::new()),
         }
     }
 

@@ -85,9 +85,6 @@ mod shape;
 mod simulation;
 mod state;
 
-use std::sync::Arc;
-
-use mpir::Engine;
 use pir_core::scheme::PROFILE_BYTES;
 use pir_core::{Error, Scheme, SealPir};
 
@@ -123,18 +120,6 @@ impl Inner for Xpir<2> {
 
 impl Inner for SealPir {
     const PSIR_NAME: &'static str = "sealpsir";
-}
-
-/// PSIR over Paillier of a modulus of 3072 bits, compiled in this crate, and so as it is optimised.
-#[must_use]
-pub fn over_paillier() -> Arc<dyn Engine> {
-    Arc::new(Psir::<Paillier3072>::new())
-}
-
-/// The same of 2048 bits.
-#[must_use]
-pub fn over_paillier_as_published() -> Arc<dyn Engine> {
-    Arc::new(Psir::<Paillier2048>::new())
 }
 
 impl Inner for Paillier3072 {

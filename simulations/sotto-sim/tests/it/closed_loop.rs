@@ -10,6 +10,13 @@ fn closed_loop(arguments: &str) -> Output {
     Command::new(env!("CARGO_BIN_EXE_sotto-sim")).arg("closed-loop").args(arguments).output().unwrap()
 }
 
+/// What is said where there is no loop.
+fn refusal(arguments: &str) -> String {
+    let output = closed_loop(arguments);
+    assert!(!output.status.success(), "{arguments}");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
 fn last_line(output: &Output) -> Value {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout.clone()).unwrap();
@@ -61,19 +68,17 @@ fn a_server_arranges_its_rounds_for_time_or_for_bytes() {
 /// protocol allows.
 #[test]
 fn users_for_whom_no_round_has_room_are_refused() {
-    let refused =
-        closed_loop("--users 262144 --clients 2 --retrieve 1 --rounds 1 --addressing slots --engine xpsir");
-    let error = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(!refused.status.success() && error.contains("longer than the protocol allows"), "{error}");
+    let error =
+        refusal("--users 262144 --clients 2 --retrieve 1 --rounds 1 --addressing slots --engine xpsir");
+    assert!(error.contains("longer than the protocol allows"), "{error}");
 }
 
 /// The same by labels, where it is seen only when a round is built how large it is: a server says that it has given it up.
 #[test]
 fn a_round_that_cannot_be_built_ends_the_loop() {
-    let refused =
-        closed_loop("--users 262144 --clients 2 --retrieve 1 --rounds 1 --addressing labels --engine xpsir");
-    let error = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(!refused.status.success() && error.contains("could not build round 1"), "{error}");
+    let error =
+        refusal("--users 262144 --clients 2 --retrieve 1 --rounds 1 --addressing labels --engine xpsir");
+    assert!(error.contains("could not build round 1"), "{error}");
 }
 
 /// A loop that loses messages, or does not send what it counts, would measure something else than the system.
@@ -241,9 +246,7 @@ fn impossible_loops_are_refused() {
         ("--users 64 --clients 2 --code other", "invalid value"),
         ("--users 64 --clients 2 --code cuckoo --compare cuckoo", "cannot be used with"),
     ] {
-        let output = closed_loop(arguments);
-        let error = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success(), "{arguments}");
+        let error = refusal(arguments);
         assert!(error.contains(reason), "{arguments}: {error}");
     }
 }
