@@ -3,7 +3,8 @@
 //!
 //! Encode includes the bytes of the buckets. *into used memory* writes them into the buffers of the encoding before, as
 //! a server does round by round; *into fresh memory* includes what the operating system takes to hand out the pages.
-//! Buckets of the same content are made once. *schedule drawn* is what clients take: of all schedules one at random, in constant time.
+//! Buckets of the same content are made once. *schedule drawn* is what clients take: of all schedules one at random, in constant
+//! time; for batches of other sizes by the code that Sotto runs.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a benchmark")]
 
 use std::hint::black_box;
@@ -75,11 +76,7 @@ fn benchmarks(criterion: &mut Criterion) {
             bench.iter(|| code.schedule(black_box(&wanted), &|_, _| true));
         });
         group.bench_function("schedule drawn", |bench| {
-            let mut word = 0u64;
-            let mut words = || {
-                word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                word
-            };
+            let mut words = words();
             bench.iter(|| code.schedule_drawn(black_box(&wanted), &mut words));
         });
         let codewords = [&elements[..ELEMENT_BYTES], &elements[..ELEMENT_BYTES]];
@@ -88,6 +85,25 @@ fn benchmarks(criterion: &mut Criterion) {
             bench.iter(|| code.decode(black_box(&codewords[..summands])));
         });
         group.finish();
+    }
+
+    let mut group = criterion.benchmark_group("cuckoo, batches");
+    for batch in [16, 64, 256] {
+        let code = CuckooCode::recommended(batch, 3, [7; 32]).unwrap();
+        let wanted: Vec<&[u8]> = keys.iter().step_by(ELEMENTS / batch).copied().collect();
+        let mut words = words();
+        group.bench_function(format!("schedule drawn, {batch}"), |bench| {
+            bench.iter(|| code.schedule_drawn(black_box(&wanted), &mut words));
+        });
+    }
+    group.finish();
+}
+
+fn words() -> impl FnMut() -> u64 {
+    let mut word = 0u64;
+    move || {
+        word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        word
     }
 }
 

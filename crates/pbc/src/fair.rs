@@ -3,10 +3,11 @@
 
 use core::hint::black_box;
 
-use pulp::Arch;
+use pulp::{Arch, Simd, WithSimd};
 use zeroize::Zeroizing;
 
-use crate::oblivious::{NONE, equal, look_up, put, put_all, select, sort, swap};
+use crate::oblivious::{NONE, equal, select, sort};
+use crate::oblivious_lanes::{look_up, put, put_all, swap};
 
 /// The candidate buckets of keys, as many for each; [`NONE`] fills up.
 pub(crate) struct Rows {
@@ -46,7 +47,7 @@ impl Rows {
 pub(crate) fn draw(rows: &Rows, buckets: usize, words: &mut dyn FnMut() -> u64) -> Zeroizing<Vec<u32>> {
     let order = shuffled(rows.buckets.len(), words);
     let drawn = words();
-    Arch::new().dispatch(|| assign(rows, buckets, &order, drawn))
+    Arch::new().dispatch(Assignment { rows, buckets, order: &order, drawn })
 }
 
 /// The numbers of so many edges, in the order of words drawn for them.
@@ -64,26 +65,42 @@ pub(crate) fn shuffled(edges: usize, words: &mut dyn FnMut() -> u64) -> Zeroizin
     Zeroizing::new(keyed.iter().take(edges).map(|word| (word & ((1 << bits) - 1)) as u32).collect())
 }
 
-#[inline(always)]
-fn assign(rows: &Rows, buckets: usize, order: &[u32], drawn: u64) -> Zeroizing<Vec<u32>> {
-    let (keys, colours) = (rows.keys(), rows.width);
-    let mut colouring = Colouring {
-        colours,
-        bucket_at: Zeroizing::new(vec![NONE; keys * colours]),
-        key_at: Zeroizing::new(vec![NONE; buckets * colours]),
-        path: Path::new(keys, buckets),
-    };
-    let key_of: Vec<u32> = (0..keys as u32).flat_map(|key| core::iter::repeat_n(key, colours)).collect();
-    for edge in order {
-        colouring.add(look_up(&key_of, *edge), look_up(&rows.buckets, *edge));
+/// Edges that are given colours in an order, and the colour of the schedule that is drawn.
+struct Assignment<'a> {
+    rows: &'a Rows,
+    buckets: usize,
+    order: &'a [u32],
+    drawn: u64,
+}
+
+impl WithSimd for Assignment<'_> {
+    type Output = Zeroizing<Vec<u32>>;
+
+    /// Inlined, like what it calls, so that it is compiled for each instruction set: hence loops in place of closures, which
+    /// would not be.
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> Self::Output {
+        let Self { rows, buckets, order, drawn } = self;
+        let (keys, colours) = (rows.keys(), rows.width);
+        let mut colouring = Colouring {
+            colours,
+            bucket_at: Zeroizing::new(vec![NONE; keys * colours]),
+            key_at: Zeroizing::new(vec![NONE; buckets * colours]),
+            path: Path::new(keys, buckets),
+        };
+        let key_of: Vec<u32> = (0..keys as u32).flat_map(|key| core::iter::repeat_n(key, colours)).collect();
+        for edge in order {
+            let (key, bucket) = (look_up(simd, &key_of, *edge), look_up(simd, &rows.buckets, *edge));
+            colouring.add(simd, key, bucket);
+        }
+        // Biased by less than 2^-32: there are fewer colours than buckets have numbers.
+        let drawn = ((u128::from(drawn) * colours as u128) >> 64) as u32;
+        let mut bucket_of = Zeroizing::new(vec![NONE; keys]);
+        for (colour, of_colour) in (0..).zip(colouring.bucket_at.chunks_exact(keys.max(1))) {
+            put_all(simd, &mut bucket_of, of_colour, equal(colour, black_box(drawn)));
+        }
+        Matching::new(simd, rows, buckets, bucket_of).complete(simd)
     }
-    // Biased by less than 2^-32: there are fewer colours than buckets have numbers.
-    let drawn = ((u128::from(drawn) * colours as u128) >> 64) as u32;
-    let mut bucket_of = Zeroizing::new(vec![NONE; keys]);
-    for (colour, of_colour) in (0..).zip(colouring.bucket_at.chunks_exact(keys.max(1))) {
-        put_all(&mut bucket_of, of_colour, equal(colour, black_box(drawn)));
-    }
-    Matching::new(rows, buckets, bucket_of).complete()
 }
 
 /// Edges with colours, at each key and at each bucket at most one of a colour.
@@ -112,79 +129,83 @@ impl Path {
 impl Colouring {
     /// Gives the edge a colour, unless it is none, or the bucket has edges of all colours already.
     #[inline(always)]
-    fn add(&mut self, key: u32, bucket: u32) {
+    fn add<S: Simd>(&mut self, simd: S, key: u32, bucket: u32) {
         // A key has no more edges than there are colours.
-        let (colour, _) = self.free(&self.bucket_at, key);
-        let (other, exists) = self.free(&self.key_at, bucket);
+        let (colour, _) = self.free(simd, &self.bucket_at, key);
+        let (other, exists) = self.free(simd, &self.key_at, bucket);
         let is_edge = !equal(bucket, NONE) & exists;
-        self.exchange(bucket, [colour, other], is_edge);
-        self.set(key, bucket, colour, is_edge);
+        self.exchange(simd, bucket, [colour, other], is_edge);
+        self.set(simd, key, bucket, colour, is_edge);
     }
 
     /// The first colour of which a key or a bucket has no edge, and whether there is one.
     #[inline(always)]
-    fn free(&self, ends: &[u32], at: u32) -> (u32, u32) {
+    fn free<S: Simd>(&self, simd: S, ends: &[u32], at: u32) -> (u32, u32) {
         let of_colours = ends.chunks_exact((ends.len() / self.colours).max(1));
-        (0..).zip(of_colours).fold((0, 0), |(found, exists), (colour, ends)| {
-            let is_free = equal(look_up(ends, at), NONE);
-            (select(is_free & !exists, colour, found), exists | is_free)
-        })
+        let (mut found, mut exists) = (0, 0);
+        for (colour, ends) in (0..).zip(of_colours) {
+            let is_free = equal(look_up(simd, ends, at), NONE);
+            found = select(is_free & !exists, colour, found);
+            exists |= is_free;
+        }
+        (found, exists)
     }
 
     /// Frees the first of two colours at a bucket where the other one is free: exchanges the two at every bucket and key on
     /// the path of such edges from there. It comes to a key by an edge of the first always, hence never to one where that is
     /// free, and to no key and no bucket twice.
     #[inline(always)]
-    fn exchange(&mut self, bucket: u32, colours: [u32; 2], is_edge: u32) {
+    fn exchange<S: Simd>(&mut self, simd: S, bucket: u32, colours: [u32; 2], is_edge: u32) {
         let Self { bucket_at, key_at, path, .. } = self;
         for (taken, colour) in [0, 1].into_iter().zip(colours) {
-            take_out(bucket_at, &mut path.keys[taken], colour);
-            take_out(key_at, &mut path.buckets[taken], colour);
+            take_out(simd, bucket_at, &mut path.keys[taken], colour);
+            take_out(simd, key_at, &mut path.buckets[taken], colour);
         }
         let mut at = select(is_edge, bucket, NONE);
         for _ in 0..path.keys[0].len() {
-            let [key, _] = exchanged(&mut path.buckets, at);
-            [_, at] = exchanged(&mut path.keys, key);
+            let [key, _] = exchanged(simd, &mut path.buckets, at);
+            [_, at] = exchanged(simd, &mut path.keys, key);
         }
-        exchanged(&mut path.buckets, at);
+        exchanged(simd, &mut path.buckets, at);
         // Where both are the same, what was taken out twice has not changed.
         for (taken, colour) in [0, 1].into_iter().zip(colours) {
-            put_back(bucket_at, &path.keys[taken], colour);
-            put_back(key_at, &path.buckets[taken], colour);
+            put_back(simd, bucket_at, &path.keys[taken], colour);
+            put_back(simd, key_at, &path.buckets[taken], colour);
         }
     }
 
     #[inline(always)]
-    fn set(&mut self, key: u32, bucket: u32, colour: u32, is_edge: u32) {
+    fn set<S: Simd>(&mut self, simd: S, key: u32, bucket: u32, colour: u32, is_edge: u32) {
         let (keys, buckets) = (self.path.keys[0].len(), self.path.buckets[0].len());
         let of_colours = self.bucket_at.chunks_exact_mut(keys).zip(self.key_at.chunks_exact_mut(buckets));
         for (here, (bucket_at, key_at)) in (0..).zip(of_colours) {
             let is_here = equal(here, black_box(colour)) & is_edge;
-            put(bucket_at, key, bucket, is_here);
-            put(key_at, bucket, key, is_here);
+            put(simd, bucket_at, key, bucket, is_here);
+            put(simd, key_at, bucket, key, is_here);
         }
     }
 }
 
 #[inline(always)]
-fn take_out(all: &[u32], taken: &mut [u32], colour: u32) {
+fn take_out<S: Simd>(simd: S, all: &[u32], taken: &mut [u32], colour: u32) {
     for (here, of_colour) in (0..).zip(all.chunks_exact(taken.len().max(1))) {
-        put_all(taken, of_colour, equal(here, black_box(colour)));
+        put_all(simd, taken, of_colour, equal(here, black_box(colour)));
     }
 }
 
 #[inline(always)]
-fn put_back(all: &mut [u32], taken: &[u32], colour: u32) {
+fn put_back<S: Simd>(simd: S, all: &mut [u32], taken: &[u32], colour: u32) {
     for (here, of_colour) in (0..).zip(all.chunks_exact_mut(taken.len().max(1))) {
-        put_all(of_colour, taken, equal(here, black_box(colour)));
+        put_all(simd, of_colour, taken, equal(here, black_box(colour)));
     }
 }
 
 /// Exchanges the two entries of a place, which are what they were; those of no place are [`NONE`].
 #[inline(always)]
-fn exchanged([first, second]: &mut [Zeroizing<Vec<u32>>; 2], at: u32) -> [u32; 2] {
+fn exchanged<S: Simd>(simd: S, [first, second]: &mut [Zeroizing<Vec<u32>>; 2], at: u32) -> [u32; 2] {
     let nowhere = equal(at, NONE);
-    swap(first, second, at).map(|entry| entry | nowhere)
+    let [one, other] = swap(simd, first, second, at);
+    [one | nowhere, other | nowhere]
 }
 
 /// Breadth-first searches for paths to free buckets.
@@ -202,11 +223,11 @@ struct Matching<'a> {
 
 impl<'a> Matching<'a> {
     #[inline(always)]
-    fn new(rows: &'a Rows, buckets: usize, bucket_of: Zeroizing<Vec<u32>>) -> Self {
+    fn new<S: Simd>(simd: S, rows: &'a Rows, buckets: usize, bucket_of: Zeroizing<Vec<u32>>) -> Self {
         let (keys, width) = (rows.keys(), rows.width);
         let mut key_in = Zeroizing::new(vec![NONE; buckets]);
         for (key, bucket) in (0..).zip(bucket_of.iter()) {
-            put(&mut key_in, *bucket, key, u32::MAX);
+            put(simd, &mut key_in, *bucket, key, u32::MAX);
         }
         let of_choice = |choice: usize| rows.buckets.iter().skip(choice).step_by(width.max(1)).copied();
         let candidates = Zeroizing::new((0..width).flat_map(of_choice).collect());
@@ -215,16 +236,16 @@ impl<'a> Matching<'a> {
     }
 
     #[inline(always)]
-    fn complete(mut self) -> Zeroizing<Vec<u32>> {
+    fn complete<S: Simd>(mut self, simd: S) -> Zeroizing<Vec<u32>> {
         for key in 0..self.rows.keys() {
-            self.add(key);
+            self.add(simd, key);
         }
         self.bucket_of
     }
 
     /// Searches for a free bucket and, if there is one, moves the keys on the way to it; if the key has no bucket yet.
     #[inline(always)]
-    fn add(&mut self, key: usize) {
+    fn add<S: Simd>(&mut self, simd: S, key: usize) {
         let keys = self.rows.keys();
         self.reached.fill(NONE);
         self.waiting.fill(NONE);
@@ -233,16 +254,17 @@ impl<'a> Matching<'a> {
         for number in 0..keys {
             let from = self.waiting[number];
             for candidates in self.candidates.chunks_exact(keys) {
-                let bucket = look_up(candidates, from);
+                let bucket = look_up(simd, candidates, from);
                 // Of no key, and of one without this candidate, there is no such bucket.
                 let bucket = select(equal(from, NONE), NONE, bucket);
-                let is_new =
-                    equal(look_up(&self.reached, bucket), NONE) & !equal(bucket, NONE) & equal(found, NONE);
-                put(&mut self.reached, bucket, from, is_new);
-                let occupant = look_up(&self.key_in, bucket);
+                let is_new = equal(look_up(simd, &self.reached, bucket), NONE)
+                    & !equal(bucket, NONE)
+                    & equal(found, NONE);
+                put(simd, &mut self.reached, bucket, from, is_new);
+                let occupant = look_up(simd, &self.key_in, bucket);
                 let is_free = equal(occupant, NONE);
                 found = select(is_new & is_free, bucket, found);
-                put(&mut self.waiting, waiting, occupant, is_new & !is_free);
+                put(simd, &mut self.waiting, waiting, occupant, is_new & !is_free);
                 waiting += 1 & is_new & !is_free;
             }
         }
@@ -250,10 +272,10 @@ impl<'a> Matching<'a> {
         // no bucket behind.
         for _ in 0..keys {
             let is_on = !equal(found, NONE);
-            let mover = look_up(&self.reached, found);
-            let left = look_up(&self.bucket_of, mover);
-            put(&mut self.key_in, found, mover, is_on);
-            put(&mut self.bucket_of, mover, found, is_on);
+            let mover = look_up(simd, &self.reached, found);
+            let left = look_up(simd, &self.bucket_of, mover);
+            put(simd, &mut self.key_in, found, mover, is_on);
+            put(simd, &mut self.bucket_of, mover, found, is_on);
             found = select(is_on, left, NONE);
         }
     }

@@ -60,6 +60,7 @@ mod hash;
 mod hybrid;
 mod matching;
 pub mod oblivious;
+mod oblivious_lanes;
 mod oracle;
 mod partitioned;
 mod permutation;
