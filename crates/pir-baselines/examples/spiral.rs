@@ -8,7 +8,8 @@
 
 use pir_baselines::Spiral;
 use pir_baselines::spiral::{
-    AS_PUBLISHED, Parameters, SPIRAL, SPIRAL_PACK, SPIRAL_STREAM, SPIRAL_STREAM_PACK, Stages, stages,
+    AS_PUBLISHED, ONIONPIR_AS_PUBLISHED, Parameters, SPIRAL, SPIRAL_PACK, SPIRAL_STREAM, SPIRAL_STREAM_PACK,
+    Stages, stages,
 };
 use pir_core::{Error, Scheme};
 
@@ -38,6 +39,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     family::<{ SPIRAL_PACK + AS_PUBLISHED }>(shapes)?;
     family::<{ SPIRAL_STREAM + AS_PUBLISHED }>(shapes)?;
     family::<{ SPIRAL_STREAM_PACK + AS_PUBLISHED }>(shapes)?;
+    family::<ONIONPIR_AS_PUBLISHED>(shapes)?;
     Ok(())
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 use mpir::{Engine, EngineClient, Error, Form, PerBucket, Profile, PublicKeys, RoundSpec};
+use pir_baselines::onionpir::OnionPirPaper;
 use pir_baselines::paillier::{self, Paillier2048, Paillier3072};
 use pir_baselines::psir::Shape;
 use pir_baselines::spiral::{AS_PUBLISHED, SPIRAL, SPIRAL_PACK, SPIRAL_STREAM, SPIRAL_STREAM_PACK};
@@ -47,6 +48,8 @@ pub(crate) enum EngineName {
     FastpirPaper,
     /// OnionPIR: further dimensions by external products, and one ciphertext back.
     Onionpir,
+    /// The same with a modulus of its second paper: 113 bits of security, for comparison only.
+    OnionpirPaper,
     /// SimplePIR at 132 bits of security: a scan at the speed of memory, and a hint of megabytes in every round.
     Simplepir,
     /// The same as its paper has it, square and at 120 bits, for comparison only.
@@ -102,6 +105,7 @@ impl EngineName {
             Self::Fastpir => Arc::new(PerBucket::<FastPir<100>>::new()),
             Self::FastpirPaper => Arc::new(PerBucket::<FastPir<109>>::new()),
             Self::Onionpir => Arc::new(PerBucket::<OnionPir>::new()),
+            Self::OnionpirPaper => Arc::new(PerBucket::<OnionPirPaper>::new()),
             Self::Simplepir => Arc::new(WithHint::<SimplePir<SECURE>>::new()),
             Self::SimplepirPaper => Arc::new(WithHint::<SimplePir<PAPER>>::new()),
             Self::Doublepir => Arc::new(WithHint::<DoublePir<SECURE>>::new()),
@@ -135,7 +139,8 @@ impl EngineName {
             Self::FastpirPaper => Some(Profile(fastpir::INSECURE_PROFILE)),
             Self::SimplepirPaper => Some(Profile(simplepir::INSECURE_PROFILE)),
             Self::DoublepirPaper => Some(Profile(doublepir::INSECURE_PROFILE)),
-            Self::SpiralPaper
+            Self::OnionpirPaper
+            | Self::SpiralPaper
             | Self::SpiralPackPaper
             | Self::SpiralStreamPaper
             | Self::SpiralStreamPackPaper => Some(Profile(spiral::INSECURE_PROFILE)),
@@ -150,6 +155,7 @@ impl EngineName {
             self,
             Self::Sealpir
                 | Self::Onionpir
+                | Self::OnionpirPaper
                 | Self::PaperT20
                 | Self::PaperT23
                 | Self::Spiral
@@ -220,6 +226,9 @@ impl EngineName {
                 of_fastpir(&FastPir::<109>::with_profile(elements, element_bytes, profile)?)
             }
             Self::Onionpir => of_onion(&OnionPir::with_profile(elements, element_bytes, profile)?),
+            Self::OnionpirPaper => {
+                of_spiral::<{ spiral::ONIONPIR_AS_PUBLISHED }>(elements, element_bytes, profile)?
+            }
             Self::Simplepir => of_simple::<SECURE>(elements, element_bytes, profile)?,
             Self::SimplepirPaper => of_simple::<PAPER>(elements, element_bytes, profile)?,
             Self::Doublepir => of_double::<SECURE>(elements, element_bytes, profile)?,

@@ -51,11 +51,16 @@
 //! | engine | N | Q | q | t | l, base | key for `s^2` | bits of security |
 //! |---|---|---|---|---|---|---|---|
 //! | `onionpir` | 2048 | 50 bits | 36 bits | 2^9 | 3, 2^7 | 5, 2^10 | 137 |
+//! | `onionpir-paper` | 2048 | 60 bits: two primes of 30 | Q | at most 2^14 | at most 12, by the search | 10, 2^6 | 113 |
 //!
-//! The papers' rings have Q of 124 bits with N = 4096, and of 60 bits with N = 2048: less than 128 bits of security by
-//! today's estimates. There is no preset of them: the rings of [`pir_core::ring`] have primes of at most 50 bits.
+//! The papers' rings have Q of 124 bits with N = 4096, and in the second version of 60 bits with N = 2048: less than 128 bits
+//! of security by today's estimates. With the second one, the scheme is a member of the family of [`crate::spiral`], without
+//! packing and with matrices of one polynomial, and [`OnionPirPaper`] is its engine there: as in the paper, q is Q, the
+//! number of columns a power of two, and whatever is done with a query takes 10 digits. For one ciphertext that is expanded
+//! to rows and bits it has two, for one prime of 60 bits two of 30, for plaintexts of 16 bits those of the failure bound, and
+//! keys for every level of both trees, of 3.1 MB where the paper's have 0.63.
 //!
-//! Not as in the papers: the first dimension is modulo a smaller prime; queries are encrypted with the secret key, and half
+//! Not as in the papers, `onionpir`: the first dimension is modulo a smaller prime; queries are encrypted with the secret key, and half
 //! of each is a seed; columns need not be a power of two; elements are whitened, so that the bound holds for any database.
 
 mod client;
@@ -75,6 +80,8 @@ use pir_core::dimensions::Stage;
 use pir_core::{Error, PagePool, Scheme, bfv};
 use rand_core::CryptoRng;
 
+use crate::spiral::{ONIONPIR_AS_PUBLISHED, Spiral};
+
 pub use keys::{ClientKey, PublicKeys};
 pub use noise::{Stages, stages};
 pub use server::Database;
@@ -83,6 +90,9 @@ pub use shape::{MAXIMUM_QUERY_BYTES, Parameters};
 /// The engine.
 #[derive(Clone, Copy, Debug)]
 pub struct OnionPir;
+
+/// The engine with the ring of the second paper, of 113 bits of security, **for reproduction, never for use**.
+pub type OnionPirPaper = Spiral<ONIONPIR_AS_PUBLISHED>;
 
 impl Scheme for OnionPir {
     const NAME: &'static str = "onionpir";

@@ -8,8 +8,8 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
 
 use super::{
-    AS_PUBLISHED, ClientKey, Database, Parameters, PublicKeys, SPIRAL, SPIRAL_PACK, SPIRAL_STREAM,
-    SPIRAL_STREAM_PACK, Spiral,
+    AS_PUBLISHED, ClientKey, Database, ONIONPIR_AS_PUBLISHED, Parameters, PublicKeys, SPIRAL, SPIRAL_PACK,
+    SPIRAL_STREAM, SPIRAL_STREAM_PACK, Spiral,
 };
 use crate::fuzzing::changed;
 
@@ -34,6 +34,7 @@ static PACKED: LazyLock<Option<Example<SPIRAL_PACK>>> = LazyLock::new(Example::n
 static STREAMED: LazyLock<Option<Example<SPIRAL_STREAM>>> = LazyLock::new(Example::new);
 static BOTH: LazyLock<Option<Example<SPIRAL_STREAM_PACK>>> = LazyLock::new(Example::new);
 static PUBLISHED: LazyLock<Option<Example<PAPER>>> = LazyLock::new(Example::new);
+static ONION: LazyLock<Option<Example<ONIONPIR_AS_PUBLISHED>>> = LazyLock::new(Example::new);
 
 impl<const P: usize> Example<P> {
     fn new() -> Option<Self> {
@@ -90,10 +91,13 @@ pub fn fuzz_spiral(bytes: &[u8]) {
     if let Some(example) = &*PUBLISHED {
         example.read(bytes);
     }
+    if let Some(example) = &*ONION {
+        example.read(bytes);
+    }
     let Some(&[a, b, c, d, e, f, preset]) = bytes.first_chunk::<7>() else { return };
     let elements = u32::from_le_bytes([a, b, c, d]) as usize;
     let element_bytes = usize::from(u16::from_le_bytes([e, f]));
-    let preset = usize::from(preset) % 8;
+    let preset = usize::from(preset) % 9;
     if let Ok(parameters) = Parameters::new_allowing_insecure_parameters(preset, elements, element_bytes) {
         assert!(parameters.elements() == elements && parameters.element_bytes() == element_bytes);
         assert!(parameters.query_bytes() <= super::MAXIMUM_QUERY_BYTES);

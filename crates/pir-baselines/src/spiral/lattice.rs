@@ -24,7 +24,7 @@ pub(super) fn zeros(words: usize) -> Words {
 /// The ring of one modulus q.
 pub(super) struct Ring {
     primes: Vec<Ntt>,
-    /// q, below 2^57.
+    /// q, at most 2^60.
     modulus: u64,
     /// The inverse of the first prime modulo the second, if there are two.
     inverse: Option<ShoupFactor>,
@@ -289,6 +289,9 @@ const Q36: u64 = 68_719_230_977;
 /// The paper's, `2^28 - 2^16 + 1` and `2^28 - 2^24 - 2^21 + 1`.
 const PAPER: [u64; 2] = [268_369_921, 249_561_089];
 
+/// Of 30 bits, both 1 modulo 2^14, in place of one of 60, as in the second paper of OnionPIR.
+const ONIONPIR: [u64; 2] = [1_073_692_673, 1_073_643_521];
+
 impl Lattice {
     /// Q of 50 bits, and q of 36.
     pub(super) fn switching() -> Self {
@@ -303,6 +306,11 @@ impl Lattice {
     /// The paper's 56 bits.
     pub(super) fn of_the_paper() -> Self {
         Self::new(&PAPER, &PAPER)
+    }
+
+    /// OnionPIR's 60 bits.
+    pub(super) fn of_onionpir() -> Self {
+        Self::new(&ONIONPIR, &ONIONPIR)
     }
 
     fn new(key: &[u64], data: &[u64]) -> Self {
@@ -335,9 +343,10 @@ mod tests {
     /// Digits that do not make up the residue would be noise that the measured one hides in places.
     #[test]
     fn digits_make_up_the_residue_but_for_what_is_dropped() {
-        for lattice in [Lattice::switching(), Lattice::of_one_prime(), Lattice::of_the_paper()] {
+        let all = [Lattice::switching, Lattice::of_one_prime, Lattice::of_the_paper, Lattice::of_onionpir];
+        for lattice in all.map(|new| new()) {
             for ring in [&lattice.key, &lattice.data] {
-                for gadget in [(2, 10), (3, 12), (12, 3), (4, 14), (28, 2), (56, 1)] {
+                for gadget in [(2, 10), (3, 12), (12, 3), (10, 6), (4, 14), (28, 2), (56, 1)] {
                     let gadget = Gadget { digits: gadget.0, base_bits: gadget.1 };
                     if gadget.digits * gadget.base_bits > ring.bits()
                         || (gadget.digits > 12 && ring.primes().len() == 1)
@@ -378,17 +387,22 @@ mod tests {
 
     #[test]
     fn residues_of_two_primes_are_put_together_again() {
-        let ring = Lattice::of_the_paper().key;
-        let mut polynomial = zeros(ring.words());
-        for (at, value) in
-            [0, 1, ring.modulus() - 1, ring.modulus() / 2, 268_369_921, 1 << 55].into_iter().enumerate()
-        {
-            ring.put(polynomial.residues_mut(), at, value);
-            assert_eq!(ring.compose(polynomial.residues(), at), value);
+        for (ring, bits, modulus) in [
+            // Just below 2^56 and 2^60.
+            (Lattice::of_the_paper().key, 56, 268_369_921 * 249_561_089),
+            (Lattice::of_onionpir().key, 60, 1_073_692_673 * 1_073_643_521),
+        ] {
+            assert_eq!((ring.bits(), ring.modulus()), (bits, modulus));
+            let mut polynomial = zeros(ring.words());
+            let first = ring.primes()[0].modulus().value();
+            for (at, value) in
+                [0, 1, modulus - 1, modulus / 2, first, 1 << (bits - 1)].into_iter().enumerate()
+            {
+                ring.put(polynomial.residues_mut(), at, value);
+                assert_eq!(ring.compose(polynomial.residues(), at), value);
+            }
+            ring.round(4, polynomial.residues_mut());
+            assert_eq!(polynomial.residues()[..4], [0, 0, 0, 8]);
         }
-        // q is just below 2^56.
-        assert_eq!((ring.bits(), ring.modulus()), (56, 268_369_921 * 249_561_089));
-        ring.round(4, polynomial.residues_mut());
-        assert_eq!(polynomial.residues()[..4], [0, 0, 0, 8]);
     }
 }

@@ -50,6 +50,8 @@
 //! | `spiral-stream-pack` | 2048 | 50 bits | Q | m = 2 or 4 | 137 |
 //! | `-paper` behind each of them | 2048 | 56 bits: two primes of 28 | Q | n = 2; m = 2, 4 or 8, with streams 4 | 113 |
 //!
+//! `onionpir-paper`, [`crate::onionpir::OnionPirPaper`], is of this family, too: n = m = 1, Q of 60 bits.
+//!
 //! The paper takes 56 bits for at least 128 bits of security; by today's estimates of [`pir_core::bfv::security_bits`] it is
 //! that of the next longer modulus that was estimated, 60 bits: 113. [`pir_core::Scheme::parameters`] refuses, and
 //! [`Parameters::new_allowing_insecure_parameters`] is the only door, or its name in a round's profile: [`INSECURE_PROFILE`].
@@ -101,6 +103,10 @@ pub const SPIRAL_STREAM: usize = 2;
 pub const SPIRAL_STREAM_PACK: usize = 3;
 /// Added to the number of a preset, it gives the one with the paper's modulus, **for reproduction, never for use**.
 pub const AS_PUBLISHED: usize = 4;
+
+/// The number of [`crate::onionpir`]'s preset with its paper's modulus, which is a member of this family: not packed, with
+/// n = 1. **For reproduction, never for use**.
+pub const ONIONPIR_AS_PUBLISHED: usize = 8;
 
 /// The engine of a preset, by its number.
 #[derive(Clone, Copy, Debug)]

@@ -37,10 +37,10 @@ const fn gadget(digits: u32, base_bits: u32) -> Gadget {
     Gadget { digits, base_bits }
 }
 
-/// Of all 56 bits, in at most so many digits.
-const fn whole(digits: u32) -> Gadget {
-    let base_bits = 56_u32.div_ceil(digits);
-    gadget(56_u32.div_ceil(base_bits), base_bits)
+/// Of all bits of Q, in at most so many digits.
+const fn whole(bits: u32, digits: u32) -> Gadget {
+    let base_bits = bits.div_ceil(digits);
+    gadget(bits.div_ceil(base_bits), base_bits)
 }
 
 /// Half of all substitutions happen at the last level, but the noise of the first is doubled most often, as in S2048.
@@ -58,7 +58,7 @@ const ROW_GADGETS: [Gadget; LEVELS] = [
     gadget(3, 12),
 ];
 
-static PRESETS: LazyLock<[Preset; 8]> = LazyLock::new(|| {
+static PRESETS: LazyLock<[Preset; 9]> = LazyLock::new(|| {
     let expanding = |widths, packs| Preset {
         lattice: Lattice::switching(),
         streams: false,
@@ -84,10 +84,10 @@ static PRESETS: LazyLock<[Preset; 8]> = LazyLock::new(|| {
         streams,
         widths,
         packs,
-        row_gadgets: [whole(row_digits); LEVELS],
-        bit_gadget: whole(56),
-        conversion: whole(conversion_digits),
-        packing: whole(conversion_digits),
+        row_gadgets: [whole(56, row_digits); LEVELS],
+        bit_gadget: whole(56, 56),
+        conversion: whole(56, conversion_digits),
+        packing: whole(56, conversion_digits),
         as_published: true,
         dropped_bits: [0, 0],
     };
@@ -100,11 +100,20 @@ static PRESETS: LazyLock<[Preset; 8]> = LazyLock::new(|| {
         published(false, &[1], &[2, 4, 8], 8, 4),
         published(true, &[2], &[1], 8, 16),
         published(true, &[1], &[4], 8, 56),
+        // OnionPIR: the same digits for all that is done with a query.
+        Preset {
+            lattice: Lattice::of_onionpir(),
+            row_gadgets: [whole(60, 10); LEVELS],
+            bit_gadget: whole(60, 10),
+            conversion: whole(60, 10),
+            dropped_bits: [4, 4],
+            ..published(false, &[1], &[1], 8, 4)
+        },
     ]
 });
 
 /// The names of all presets, in their order.
-pub(super) const NAMES: [&str; 8] = [
+pub(super) const NAMES: [&str; 9] = [
     "spiral",
     "spiral-pack",
     "spiral-stream",
@@ -113,10 +122,11 @@ pub(super) const NAMES: [&str; 8] = [
     "spiral-pack-paper",
     "spiral-stream-paper",
     "spiral-stream-pack-paper",
+    "onionpir-paper",
 ];
 
 impl Preset {
-    /// The preset of a number below 8.
+    /// The preset of a number below 9.
     pub(super) fn of(number: usize) -> &'static Self {
         &PRESETS[number]
     }
@@ -150,6 +160,6 @@ mod tests {
     #[test]
     fn presets_have_the_security_that_is_told() {
         let bits = PRESETS.each_ref().map(super::Preset::security_bits);
-        assert_eq!(bits, [137, 137, 137, 137, 113, 113, 113, 113]);
+        assert_eq!(bits, [137, 137, 137, 137, 113, 113, 113, 113, 113]);
     }
 }

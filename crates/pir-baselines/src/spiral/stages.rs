@@ -15,7 +15,8 @@ use super::preset::NAMES;
 use super::server::{Columns, encode, first_dimension, read_query, read_rows, write_answer};
 use super::switch::Scratch;
 use super::{
-    AS_PUBLISHED, Database, Parameters, SPIRAL, SPIRAL_PACK, SPIRAL_STREAM, SPIRAL_STREAM_PACK, Spiral,
+    AS_PUBLISHED, Database, ONIONPIR_AS_PUBLISHED, Parameters, SPIRAL, SPIRAL_PACK, SPIRAL_STREAM,
+    SPIRAL_STREAM_PACK, Spiral,
 };
 
 /// Beyond this many standard deviations, a Gaussian value is met with probability 2^-57.
@@ -310,6 +311,7 @@ fn no_coefficient_of_an_answer_is_wrong_with_the_papers_modulus() {
     check_of::<{ SPIRAL_PACK + AS_PUBLISHED }>(1500, 288, None, folds);
     check_of::<{ SPIRAL_STREAM + AS_PUBLISHED }>(1500, 288, None, folds);
     check_of::<{ SPIRAL_STREAM_PACK + AS_PUBLISHED }>(1500, 288, None, folds);
+    check_of::<ONIONPIR_AS_PUBLISHED>(1500, 288, None, folds);
 }
 
 #[test]
@@ -327,4 +329,5 @@ fn no_coefficient_of_an_answer_is_wrong_in_the_shapes_that_are_compared() {
     check::<SPIRAL_STREAM>(1 << 18, 288, None);
     check::<SPIRAL_STREAM_PACK>(1 << 18, 288, None);
     check::<PAPER>(1 << 18, 288, None);
+    check::<ONIONPIR_AS_PUBLISHED>(1 << 18, 288, None);
 }

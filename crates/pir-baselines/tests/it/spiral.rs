@@ -4,8 +4,8 @@ use std::process::Command;
 
 use pir_baselines::Spiral;
 use pir_baselines::spiral::{
-    AS_PUBLISHED, ClientKey, Database, INSECURE_PROFILE, MAXIMUM_QUERY_BYTES, Parameters, PublicKeys, SPIRAL,
-    SPIRAL_PACK, SPIRAL_STREAM, SPIRAL_STREAM_PACK,
+    AS_PUBLISHED, ClientKey, Database, INSECURE_PROFILE, MAXIMUM_QUERY_BYTES, ONIONPIR_AS_PUBLISHED,
+    Parameters, PublicKeys, SPIRAL, SPIRAL_PACK, SPIRAL_STREAM, SPIRAL_STREAM_PACK,
 };
 use pir_core::ring::{Backend, KERNEL_VARIABLE};
 use pir_core::{Error, Scheme};
@@ -100,6 +100,7 @@ fn no_element_is_lost_with_the_papers_modulus() {
     Client::<PAPER_PACK>::new().fetch(1001, 288);
     Client::<PAPER_STREAM>::new().fetch(1001, 288);
     Client::<PAPER_STREAM_PACK>::new().fetch(1001, 288);
+    edges::<ONIONPIR_AS_PUBLISHED>(30_000);
 }
 
 #[test]
@@ -114,6 +115,7 @@ fn the_papers_modulus_needs_the_loud_door() {
     assert_eq!(Spiral::<PAPER>::with_profile(1000, 288, &[0; 16]).err(), refused);
     assert!(Spiral::<PAPER>::with_profile(1000, 288, &[1; 16]).is_err());
     assert!(Spiral::<SPIRAL>::with_profile(1000, 288, &INSECURE_PROFILE).is_err());
+    assert_eq!(Spiral::<ONIONPIR_AS_PUBLISHED>::parameters(1000, 288).err(), refused);
     let own = Ok(parameters::<SPIRAL>(1000, 288));
     assert_eq!(Spiral::<SPIRAL>::with_profile(1000, 288, &[0; 16]), own);
 }
@@ -147,6 +149,7 @@ fn every_size_has_a_shape_within_the_failure_bound() {
     check::<PAPER_PACK>();
     check::<PAPER_STREAM>();
     check::<PAPER_STREAM_PACK>();
+    check::<ONIONPIR_AS_PUBLISHED>();
 }
 
 #[test]
@@ -222,6 +225,7 @@ fn deployed_clients_and_servers_keep_understanding_each_other() {
         digests::<PAPER_PACK>(),
         digests::<PAPER_STREAM>(),
         digests::<PAPER_STREAM_PACK>(),
+        digests::<ONIONPIR_AS_PUBLISHED>(),
     ];
     let golden = include_str!("../vectors/spiral.txt").split_whitespace().collect::<Vec<_>>();
     assert_eq!(all.as_flattened(), golden);
@@ -315,6 +319,7 @@ fn malformed_input_is_refused_without_a_panic() {
 fn malformed_input_is_refused_without_a_panic_with_the_papers_modulus() {
     malformed::<PAPER>();
     malformed::<PAPER_STREAM_PACK>();
+    malformed::<ONIONPIR_AS_PUBLISHED>();
 }
 
 #[test]

@@ -25,6 +25,7 @@ fn every_engine_is_the_one_asked_for_and_retrieves_the_databases_elements() {
         ("fastpir", "fastpir", 1, 128, false),
         ("fastpir-paper", "fastpir-paper", 1, 125, false),
         ("onionpir", "onionpir", 3, 137, true),
+        ("onionpir-paper", "onionpir-paper", 3, 113, true),
         ("simplepir", "simplepir", 1, 132, false),
         ("simplepir-paper", "simplepir-paper", 1, 120, false),
         ("doublepir", "doublepir", 2, 132, false),
@@ -51,7 +52,8 @@ fn every_engine_is_the_one_asked_for_and_retrieves_the_databases_elements() {
         let paper = engine.starts_with("paper");
         let linear = engine.starts_with("simplepir") || engine.starts_with("doublepir");
         let hinted = linear || engine.ends_with("psir");
-        let depends = paper || linear || engine.starts_with("fastpir") || engine.starts_with("spiral");
+        let lattice = engine.starts_with("spiral") || engine == "onionpir-paper";
+        let depends = paper || linear || lattice || engine.starts_with("fastpir");
         assert_eq!(report["plaintext_bits"].is_null(), !depends, "{engine}");
         assert_eq!(report["hint_bytes"] == 0, !hinted, "{engine}");
         assert_eq!(report["answer_tile_cpu_ms"].is_null(), paper, "{engine}");
@@ -88,6 +90,7 @@ fn every_engine_serves_whole_multi_queries() {
         "fastpir",
         "fastpir-paper",
         "onionpir",
+        "onionpir-paper",
         "simplepir",
         "simplepir-paper",
         "doublepir",
@@ -105,8 +108,16 @@ fn every_engine_serves_whole_multi_queries() {
             let report = report(&arguments);
             assert_eq!((&report["verified"], &report["deferred"]), (&true.into(), &0.into()), "{arguments}");
             assert_eq!(report["engine"], engine);
-            let expands =
-                ["sealpir", "onionpir", "paper-t20", "paper-t23", "spiral", "spiral-pack", "spiral-paper"];
+            let expands = [
+                "sealpir",
+                "onionpir",
+                "onionpir-paper",
+                "paper-t20",
+                "paper-t23",
+                "spiral",
+                "spiral-pack",
+                "spiral-paper",
+            ];
             assert_eq!(report["expand_cpu_ms"].is_null(), !expands.contains(&engine));
         }
     }
