@@ -11,6 +11,7 @@ mod elementwise;
 mod field;
 mod ntt;
 mod product;
+mod short;
 
 pub(super) use elementwise::{key_products, multiply, scale};
 pub(super) use ntt::{forward, inverse};

@@ -18,10 +18,11 @@ use core::arch::x86_64::{
 use super::super::portable;
 use super::super::rows::{CHUNK, Lanes, Products, RowSums, Selectors, bundles};
 use super::field::{Field, Four, double, load, load_double, store, store_double};
+use super::short;
 use crate::ring::modulus::Modulus;
 
-/// The bits of a residue, and the bytes of eight, with which the first dimension is computed here; otherwise it is
-/// computed by the portable twin.
+/// The bits of a residue, and the bytes of eight, with which the first dimension is computed here; shorter ones are multiplied
+/// as [integers](short), and all others by the portable twin.
 const WIDTH: usize = 36;
 
 /// Digits of a residue.
@@ -74,6 +75,9 @@ pub(in super::super) fn row_products(
     products: &mut [&mut Products],
     scratch: &mut RowSums,
 ) {
+    if short::WIDTHS.contains(&(modulus.bits() as usize)) {
+        return short::row_products(modulus, packed, columns, selectors, products, scratch);
+    }
     if !is_split(modulus) {
         return portable::row_products(modulus, packed, columns, selectors, products, scratch);
     }
