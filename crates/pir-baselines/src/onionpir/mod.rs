@@ -51,12 +51,12 @@
 //! | engine | N | Q | q | t | l, base | key for `s^2` | bits of security |
 //! |---|---|---|---|---|---|---|---|
 //! | `onionpir` | 2048 | 50 bits | 36 bits | 2^9 | 3, 2^7 | 5, 2^10 | 137 |
-//! | `onionpir-paper` | 2048 | 60 bits: two primes of 30 | Q | at most 2^14 | at most 12, by the search | 10, 2^6 | 113 |
+//! | `onionpir-paper` | 2048 | 60 bits: two primes of 30 | Q | by the search, 2^8 to 2^14 in the shapes that are compared | by the search, 3 to 5 | 10, 2^6 | 113 |
 //!
 //! The papers' rings have Q of 124 bits with N = 4096, and in the second version of 60 bits with N = 2048: less than 128 bits
 //! of security by today's estimates. With the second one, the scheme is a member of the family of [`crate::spiral`], without
 //! packing and with matrices of one polynomial, and [`OnionPirPaper`] is its engine there: as in the paper, q is Q, the
-//! number of columns a power of two, and whatever is done with a query takes 10 digits. For one ciphertext that is expanded
+//! number of columns a power of two, and whatever makes selectors of a query takes 10 digits. For one ciphertext that is expanded
 //! to rows and bits it has two, for one prime of 60 bits two of 30, for plaintexts of 16 bits those of the failure bound, and
 //! keys for every level of both trees, of 3.1 MB where the paper's have 0.63.
 //!

@@ -125,6 +125,8 @@ fn families(preset: usize, elements: usize, element_bytes: usize) -> impl Iterat
                 let fits =
                     (digits - 1) * bits.div_ceil(digits) < bits && parameters.bit_leaves() <= 1 << BIT_LEVELS;
                 parameters.folding = quietest(of, digits, width, noise::of_bits(&parameters));
+                // Digits are cut from a word with a sign.
+                let fits = fits && digits * parameters.folding.base_bits < u64::BITS;
                 fits.then_some(Family(parameters))
             })
         })

@@ -234,7 +234,7 @@ impl Ring {
                 let shifted = raised >> (dropped + i as u32 * gadget.base_bits);
                 let digit = if i + 1 == count { shifted } else { shifted & mask } - half_base;
                 for (prime, ring) in self.primes.iter().enumerate() {
-                    // A digit is far below the prime.
+                    // A digit is below the prime.
                     let residue = digit as u64;
                     let negative = ring.modulus().value() & (digit >> 63) as u64;
                     digits[(prime * all + first + i) * DEGREE + at] = residue.wrapping_add(negative);
@@ -346,9 +346,13 @@ mod tests {
         let all = [Lattice::switching, Lattice::of_one_prime, Lattice::of_the_paper, Lattice::of_onionpir];
         for lattice in all.map(|new| new()) {
             for ring in [&lattice.key, &lattice.data] {
-                for gadget in [(2, 10), (3, 12), (12, 3), (10, 6), (4, 14), (28, 2), (56, 1)] {
+                for gadget in [(2, 10), (3, 12), (12, 3), (10, 6), (4, 14), (28, 2), (56, 1), (7, 9), (9, 7)]
+                {
                     let gadget = Gadget { digits: gadget.0, base_bits: gadget.1 };
-                    if gadget.digits * gadget.base_bits > ring.bits()
+                    // The highest digit may reach beyond the modulus, but not where one prime is split by itself.
+                    let longest = if ring.primes().len() == 1 { ring.bits() } else { u64::BITS - 1 };
+                    if gadget.digits * gadget.base_bits > longest
+                        || (gadget.digits - 1) * gadget.base_bits >= ring.bits()
                         || (gadget.digits > 12 && ring.primes().len() == 1)
                     {
                         continue;

@@ -100,7 +100,7 @@ static PRESETS: LazyLock<[Preset; 9]> = LazyLock::new(|| {
         published(false, &[1], &[2, 4, 8], 8, 4),
         published(true, &[2], &[1], 8, 16),
         published(true, &[1], &[4], 8, 56),
-        // OnionPIR: the same digits for all that is done with a query.
+        // OnionPIR: the same digits for all that makes selectors of a query.
         Preset {
             lattice: Lattice::of_onionpir(),
             row_gadgets: [whole(60, 10); LEVELS],
