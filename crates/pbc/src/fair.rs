@@ -76,8 +76,8 @@ struct Assignment<'a> {
 impl WithSimd for Assignment<'_> {
     type Output = Zeroizing<Vec<u32>>;
 
-    /// Inlined, like what it calls, so that it is compiled for each instruction set: hence loops in place of closures, which
-    /// would not be.
+    /// Inlined, like what it calls, so that it is compiled for each instruction set: hence no closure here has a vector in
+    /// it, which would not be.
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> Self::Output {
         let Self { rows, buckets, order, drawn } = self;

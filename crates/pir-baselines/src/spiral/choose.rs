@@ -122,11 +122,11 @@ fn families(preset: usize, elements: usize, element_bytes: usize) -> impl Iterat
                     answer_bits: [0; 2],
                 };
                 let bits = of.lattice.data.bits();
-                let fits =
-                    (digits - 1) * bits.div_ceil(digits) < bits && parameters.bit_leaves() <= 1 << BIT_LEVELS;
                 parameters.folding = quietest(of, digits, width, noise::of_bits(&parameters));
                 // Digits are cut from a word with a sign.
-                let fits = fits && digits * parameters.folding.base_bits < u64::BITS;
+                let fits = (digits - 1) * bits.div_ceil(digits) < bits
+                    && digits * parameters.folding.base_bits < u64::BITS
+                    && parameters.bit_leaves() <= 1 << BIT_LEVELS;
                 fits.then_some(Family(parameters))
             })
         })
