@@ -3,10 +3,10 @@
 
 use core::hint::black_box;
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::{Simd, WithSimd};
 use zeroize::Zeroizing;
 
-use crate::oblivious::{NONE, equal, select, sort};
+use crate::oblivious::{NONE, equal, select, sort, vectors};
 use crate::oblivious_lanes::{look_up, put, put_all, swap};
 
 /// The candidate buckets of keys, as many for each; [`NONE`] fills up.
@@ -47,7 +47,7 @@ impl Rows {
 pub(crate) fn draw(rows: &Rows, buckets: usize, words: &mut dyn FnMut() -> u64) -> Zeroizing<Vec<u32>> {
     let order = shuffled(rows.buckets.len(), words);
     let drawn = words();
-    Arch::new().dispatch(Assignment { rows, buckets, order: &order, drawn })
+    vectors().dispatch(Assignment { rows, buckets, order: &order, drawn })
 }
 
 /// The numbers of so many edges, in the order of words drawn for them.

@@ -9,6 +9,16 @@ use pulp::Arch;
 /// No number: of no list, no bucket, no key.
 pub const NONE: u32 = u32::MAX;
 
+/// The vectors for what secrets go through: those of this machine up to AVX2, as valgrind, which watches branches and addresses, knows no
+/// others. With wider ones, compilers may load and store under masks that are secret.
+#[must_use]
+pub fn vectors() -> Arch {
+    #[cfg(target_arch = "x86_64")]
+    return pulp::x86::V3::try_new().map_or(Arch::Scalar, Arch::V3);
+    #[cfg(not(target_arch = "x86_64"))]
+    Arch::new()
+}
+
 /// The mask of a flag.
 #[must_use]
 pub fn mask(flag: bool) -> u32 {
@@ -124,7 +134,7 @@ pub(crate) fn put_all(list: &mut [u32], values: &[u32], mask: u32) {
 
 /// Sorts as many numbers as a power of two says, each below 2^63, by a network of Batcher's (his bitonic sorter).
 pub(crate) fn sort(numbers: &mut [u64]) {
-    Arch::new().dispatch(|| {
+    vectors().dispatch(|| {
         let levels = numbers.len().trailing_zeros();
         for block in (1..=levels).map(|level| 1 << level) {
             let mut distance = block / 2;

@@ -4,8 +4,8 @@
 use core::hint::black_box;
 
 use bloomfilter::Bloom;
-use pbc::oblivious::{below, equal, select};
-use pulp::{Arch, NullaryFnOnce};
+use pbc::oblivious::{below, equal, select, vectors};
+use pulp::NullaryFnOnce;
 use sha2::{Digest, Sha256};
 use siphasher::sip::SipHasher13;
 use zeroize::{Zeroize, Zeroizing};
@@ -140,7 +140,7 @@ impl Blocks {
     /// Where elements are held, in the order in which they are sought, in stretches that are no longer than `longest`. Only that,
     /// and how many they are, is public.
     pub(super) fn search(&self, sought: &[Element], longest: usize) -> Hits {
-        Arch::new().dispatch(Search { blocks: self, sought, longest })
+        vectors().dispatch(Search { blocks: self, sought, longest })
     }
 }
 
