@@ -4,11 +4,10 @@ use core::fmt;
 
 use pir_core::Scheme;
 use rand_core::CryptoRng;
-use rayon::prelude::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
 use zeroize::{Zeroize, Zeroizing};
 
-use crate::Error;
 use crate::uniform::indices;
+use crate::{Error, each};
 
 /// A client's secret key, one for all buckets and databases.
 pub struct MultiClient<S: Scheme> {
@@ -79,8 +78,7 @@ impl<S: Scheme> MultiClient<S> {
         if answers.len() != expected {
             return vec![Err(Error::Count { what: "answers", expected, actual: answers.len() }); expected];
         }
-        let extract = |(bucket, answer): (usize, &Vec<u8>)| self.extract(parameters, query, bucket, answer);
-        (0..expected).into_par_iter().zip(answers).map(extract).collect()
+        each(expected, &|bucket| self.extract(parameters, query, bucket, &answers[bucket]))
     }
 }
 

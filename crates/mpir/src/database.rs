@@ -2,11 +2,8 @@
 
 use pir_core::dimensions::Stage;
 use pir_core::{PagePool, Scheme};
-use rayon::prelude::{
-    IndexedParallelIterator, IntoParallelIterator, IntoParallelRefIterator, ParallelIterator,
-};
 
-use crate::{Error, parameters};
+use crate::{Error, each, parameters};
 
 /// The preprocessed buckets of one batch-coded database.
 pub struct MultiDatabase<S: Scheme> {
@@ -58,8 +55,8 @@ impl<S: Scheme> MultiDatabase<S> {
         if contents.len().checked_mul(copies).is_none_or(|buckets| buckets == 0) {
             return Err(Error::Bucket);
         }
-        let setup = |content: &Vec<u8>| S::setup_in(pool, &parameters, content);
-        let contents = contents.par_iter().map(setup).collect::<Result<_, _>>()?;
+        let setup = |number: usize| S::setup_in(pool, &parameters, &contents[number]);
+        let contents = each(contents.len(), &setup).into_iter().collect::<Result<_, _>>()?;
         Ok(Self { parameters, contents, copies })
     }
 
@@ -93,8 +90,7 @@ impl<S: Scheme> MultiDatabase<S> {
         if queries.len() != expected {
             return Err(Error::Count { what: "queries", expected, actual: queries.len() });
         }
-        let answer = |(bucket, query): (usize, &&[u8])| self.answer_one(bucket, keys, query);
-        (0..expected).into_par_iter().zip(queries).map(answer).collect()
+        each(expected, &|bucket| self.answer_one(bucket, keys, queries[bucket])).into_iter().collect()
     }
 
     /// Answers the query to one bucket, for a server that streams answers as they become ready.

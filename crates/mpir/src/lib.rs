@@ -46,6 +46,7 @@ mod client;
 mod database;
 mod engine;
 mod error;
+mod parallel;
 mod per_bucket;
 mod reconstruct;
 mod registry;
@@ -61,6 +62,7 @@ pub use engine::{
     Contents, Engine, EngineClient, Pending, PreparedRound, PublicKeys, Query, Recomputed, Request,
 };
 pub use error::Error;
+pub use parallel::each;
 pub use per_bucket::PerBucket;
 pub use pir_core::voce::Preference;
 pub use reconstruct::reconstruct;

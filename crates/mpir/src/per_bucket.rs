@@ -8,13 +8,12 @@ use std::sync::Arc;
 use pir_core::dimensions::Stage;
 use pir_core::{PagePool, Scheme};
 use rand_core::CryptoRng;
-use rayon::prelude::{IntoParallelIterator, ParallelIterator};
 
 use crate::engine::{
     Contents, Engine, EngineClient, Pending, PreparedRound, PublicKeys, Query, Recomputed, Request,
 };
 use crate::round::{Assurance, Form, Parts, Profile, RoundSpec, Sizes, Units};
-use crate::{Error, MultiClient, MultiDatabase, MultiQuery, parameters};
+use crate::{Error, MultiClient, MultiDatabase, MultiQuery, each, parameters};
 
 /// A [`Scheme`] for every bucket: the units are the buckets, and nothing is shared between them but the keys.
 pub struct PerBucket<S> {
@@ -189,11 +188,11 @@ impl<S: Scheme> Pending for Asked<S> {
     }
 
     fn read(self: Box<Self>, _: &[u8], answer: &[u8]) -> Vec<Result<Vec<u8>, Error>> {
-        let extract = |bucket| {
+        let extract = |bucket: usize| {
             let answer = self.sizes.answer.part("bytes of the answer", answer, bucket)?;
             self.multi.extract(&self.parameters, &self.query, bucket, answer)
         };
-        (0..self.sizes.units.count()).into_par_iter().map(extract).collect()
+        each(self.sizes.units.count(), &extract)
     }
 }
 

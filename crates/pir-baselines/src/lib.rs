@@ -14,6 +14,7 @@ pub mod onionpir;
 pub mod paillier;
 pub mod paper;
 pub mod psir;
+pub mod registry;
 pub mod simplepir;
 pub mod spiral;
 pub mod xpir;

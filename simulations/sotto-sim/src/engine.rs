@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use clap::ValueEnum;
-use mpir::{Engine, EngineClient, Error, Form, PerBucket, Profile, PublicKeys, RoundSpec};
-use pir_baselines::onionpir::OnionPirPaper;
-use pir_baselines::paillier::{self, Paillier2048, Paillier3072};
+use mpir::{Engine, EngineClient, Error, Form, Profile, PublicKeys, RoundSpec};
 use pir_baselines::psir::Shape;
 use pir_baselines::spiral::{AS_PUBLISHED, SPIRAL, SPIRAL_PACK, SPIRAL_STREAM, SPIRAL_STREAM_PACK};
-use pir_baselines::{DoublePir, Hinted, PAPER, SECURE, SimplePir, WithHint, doublepir, simplepir};
-use pir_baselines::{FastPir, OnionPir, PaperSealPir, Psir, Spiral, Xpir};
-use pir_baselines::{fastpir, onionpir, paper, spiral, xpir};
+use pir_baselines::{
+    DoublePir, FastPir, Hinted, OnionPir, PAPER, PaperSealPir, SECURE, SimplePir, Spiral, Xpir,
+};
+use pir_baselines::{doublepir, fastpir, onionpir, paillier, paper, registry, simplepir, spiral, xpir};
 use pir_core::{Scheme, SealPir, voce};
 use serde::{Deserialize, Serialize};
 use sottod::Preference;
@@ -97,33 +96,31 @@ impl EngineName {
             Self::Voce => sottod::EngineName::Voce.engine(preference),
             Self::VoceHint => sottod::EngineName::VoceHint.engine(preference),
             Self::VoceApart => sottod::EngineName::VoceApart.engine(preference),
-            Self::Sealpir => Arc::new(PerBucket::<SealPir>::new()),
-            Self::Xpir2 => Arc::new(PerBucket::<Xpir<2>>::new()),
-            Self::Xpir3 => Arc::new(PerBucket::<Xpir<3>>::new()),
-            Self::PaperT20 => Arc::new(PerBucket::<PaperSealPir<20>>::new()),
-            Self::PaperT23 => Arc::new(PerBucket::<PaperSealPir<23>>::new()),
-            Self::Fastpir => Arc::new(PerBucket::<FastPir<100>>::new()),
-            Self::FastpirPaper => Arc::new(PerBucket::<FastPir<109>>::new()),
-            Self::Onionpir => Arc::new(PerBucket::<OnionPir>::new()),
-            Self::OnionpirPaper => Arc::new(PerBucket::<OnionPirPaper>::new()),
-            Self::Simplepir => Arc::new(WithHint::<SimplePir<SECURE>>::new()),
-            Self::SimplepirPaper => Arc::new(WithHint::<SimplePir<PAPER>>::new()),
-            Self::Doublepir => Arc::new(WithHint::<DoublePir<SECURE>>::new()),
-            Self::DoublepirPaper => Arc::new(WithHint::<DoublePir<PAPER>>::new()),
-            Self::Spiral => Arc::new(PerBucket::<Spiral<SPIRAL>>::new()),
-            Self::SpiralPack => Arc::new(PerBucket::<Spiral<SPIRAL_PACK>>::new()),
-            Self::SpiralStream => Arc::new(PerBucket::<Spiral<SPIRAL_STREAM>>::new()),
-            Self::SpiralStreamPack => Arc::new(PerBucket::<Spiral<SPIRAL_STREAM_PACK>>::new()),
-            Self::SpiralPaper => Arc::new(PerBucket::<Spiral<{ SPIRAL + AS_PUBLISHED }>>::new()),
-            Self::SpiralPackPaper => Arc::new(PerBucket::<Spiral<{ SPIRAL_PACK + AS_PUBLISHED }>>::new()),
-            Self::SpiralStreamPaper => Arc::new(PerBucket::<Spiral<{ SPIRAL_STREAM + AS_PUBLISHED }>>::new()),
-            Self::SpiralStreamPackPaper => {
-                Arc::new(PerBucket::<Spiral<{ SPIRAL_STREAM_PACK + AS_PUBLISHED }>>::new())
-            }
-            Self::Xpsir => Arc::new(Psir::<Xpir<2>>::new()),
-            Self::Sealpsir => Arc::new(Psir::<SealPir>::new()),
-            Self::Paillierpsir => Arc::new(Psir::<Paillier3072>::new()),
-            Self::PaillierpsirPaper => Arc::new(Psir::<Paillier2048>::new()),
+            Self::Sealpir => mpir::sealpir(),
+            Self::Xpir2 => registry::xpir_2(),
+            Self::Xpir3 => registry::xpir_3(),
+            Self::PaperT20 => registry::paper_t20(),
+            Self::PaperT23 => registry::paper_t23(),
+            Self::Fastpir => registry::fastpir(),
+            Self::FastpirPaper => registry::fastpir_paper(),
+            Self::Onionpir => registry::onionpir(),
+            Self::OnionpirPaper => registry::onionpir_paper(),
+            Self::Simplepir => registry::simplepir(),
+            Self::SimplepirPaper => registry::simplepir_paper(),
+            Self::Doublepir => registry::doublepir(),
+            Self::DoublepirPaper => registry::doublepir_paper(),
+            Self::Spiral => registry::spiral(),
+            Self::SpiralPack => registry::spiral_pack(),
+            Self::SpiralStream => registry::spiral_stream(),
+            Self::SpiralStreamPack => registry::spiral_stream_pack(),
+            Self::SpiralPaper => registry::spiral_paper(),
+            Self::SpiralPackPaper => registry::spiral_pack_paper(),
+            Self::SpiralStreamPaper => registry::spiral_stream_paper(),
+            Self::SpiralStreamPackPaper => registry::spiral_stream_pack_paper(),
+            Self::Xpsir => registry::xpsir(),
+            Self::Sealpsir => registry::sealpsir(),
+            Self::Paillierpsir => registry::paillierpsir(),
+            Self::PaillierpsirPaper => registry::paillierpsir_paper(),
         }
     }
 
@@ -363,5 +360,64 @@ impl Client {
         let half = engine.client(seed);
         let keys = engine.public_keys(&half.public_keys())?;
         Ok(Self { half, keys })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::ValueEnum;
+    use mpir::Form;
+
+    use super::EngineName;
+
+    /// Another engine's figures under a name would go unnoticed.
+    #[test]
+    fn every_name_is_that_of_its_engine() {
+        let all = [
+            ("sealpir", "sealpir-s2048", 1, 137, true),
+            ("voce", "voce", 1, 137, false),
+            ("voce-hint", "voce-hint", 1, 137, false),
+            ("voce-apart", "voce-apart", 1, 137, false),
+            ("xpir-2", "xpir-2", 2, 193, false),
+            ("xpir-3", "xpir-3", 3, 193, false),
+            ("paper-t20", "sealpir-paper-t20", 2, 113, true),
+            ("paper-t23", "sealpir-paper-t23", 2, 113, true),
+            ("fastpir", "fastpir", 1, 128, false),
+            ("fastpir-paper", "fastpir-paper", 1, 125, false),
+            ("onionpir", "onionpir", 3, 137, true),
+            ("onionpir-paper", "onionpir-paper", 3, 113, true),
+            ("simplepir", "simplepir", 1, 132, false),
+            ("simplepir-paper", "simplepir-paper", 1, 120, false),
+            ("doublepir", "doublepir", 2, 132, false),
+            ("doublepir-paper", "doublepir-paper", 2, 120, false),
+            ("spiral", "spiral", 4, 137, true),
+            ("spiral-pack", "spiral-pack", 1, 137, true),
+            ("spiral-stream", "spiral-stream", 3, 137, false),
+            ("spiral-stream-pack", "spiral-stream-pack", 1, 137, false),
+            ("spiral-paper", "spiral-paper", 1, 113, true),
+            ("spiral-pack-paper", "spiral-pack-paper", 1, 113, true),
+            ("spiral-stream-paper", "spiral-stream-paper", 2, 113, false),
+            ("spiral-stream-pack-paper", "spiral-stream-pack-paper", 1, 113, false),
+            ("xpsir", "xpsir", 1, 193, false),
+            ("sealpsir", "sealpsir", 1, 137, false),
+            ("paillierpsir", "paillierpsir", 1, 128, false),
+            ("paillierpsir-paper", "paillierpsir-paper", 1, 112, false),
+        ];
+        assert_eq!(
+            all.map(|(name, ..)| EngineName::from_str(name, false)),
+            core::array::from_fn(|at| { EngineName::value_variants().get(at).copied().ok_or(String::new()) })
+        );
+        for (name, engine, dimensions, security, expands) in all {
+            let name = EngineName::from_str(name, false).unwrap();
+            // As the paper has it, DoublePIR has elements of a few bytes.
+            let element_bytes = if name == EngineName::DoublepirPaper { 3 } else { 288 };
+            let round = name.round(Form { buckets: 1, elements: 500, element_bytes }, None).unwrap();
+            assert_eq!(name.engine().name(), engine);
+            assert_eq!(name.arrangement(&round).unwrap().dimensions, dimensions, "{engine}");
+            let assurance = name.engine().assurance(&round).unwrap();
+            assert_eq!(assurance.security_bits, security, "{engine}");
+            assert!(assurance.failure_log2 <= -40.0, "{engine}");
+            assert_eq!((name.expands(), name.is_insecure()), (expands, security < 128), "{engine}");
+        }
     }
 }

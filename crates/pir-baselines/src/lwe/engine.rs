@@ -6,12 +6,11 @@ use std::collections::BTreeSet;
 
 use mpir::{
     Assurance, Contents, Engine, EngineClient, Error, Form, Parts, Pending, PreparedRound, Profile,
-    PublicKeys, Query, Recomputed, Request, RoundSpec, Sizes, Units, indices,
+    PublicKeys, Query, Recomputed, Request, RoundSpec, Sizes, Units, each, indices,
 };
 use pir_core::PagePool;
 use pir_core::dimensions::Stage;
 use rand_core::CryptoRng;
-use rayon::prelude::{IntoParallelIterator, ParallelIterator};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
@@ -310,12 +309,12 @@ impl<S: Hinted> Pending for Wanted<S> {
     }
 
     fn read(self: Box<Self>, hint: &[u8], answer: &[u8]) -> Vec<Result<Vec<u8>, Error>> {
-        let read = |(unit, asked): (usize, &S::Asked)| {
+        let read = |unit: usize| {
             let hint = self.sizes.hint.part("bytes of the hint", hint, unit)?;
             let answer = self.sizes.answer.part("bytes of the answer", answer, unit)?;
-            Ok(S::extract(&self.parameters, asked, hint, answer)?)
+            Ok(S::extract(&self.parameters, &self.asked[unit], hint, answer)?)
         };
-        self.asked.iter().enumerate().collect::<Vec<_>>().into_par_iter().map(read).collect()
+        each(self.asked.len(), &read)
     }
 }
 

@@ -7,12 +7,11 @@ use std::sync::Arc;
 
 use mpir::{
     Assurance, Contents, Engine, EngineClient, Error, Form, Parts, Pending, PreparedRound, Profile,
-    PublicKeys, Query, Recomputed, Request, RoundSpec, Sizes, Units, indices, parameters,
+    PublicKeys, Query, Recomputed, Request, RoundSpec, Sizes, Units, each, indices, parameters,
 };
 use pir_core::PagePool;
 use pir_core::dimensions::Stage;
 use rand_core::CryptoRng;
-use rayon::prelude::{IntoParallelRefIterator, ParallelIterator};
 use zeroize::Zeroizing;
 
 use super::client::{Parameters, Server};
@@ -220,7 +219,8 @@ impl<I: Inner> Pending for Asked<I> {
     fn read(self: Box<Self>, hint: &[u8], answer: &[u8]) -> Vec<Result<Vec<u8>, Error>> {
         let Parameters { shape, inner } = &self.parameters;
         let (size, sets) = (shape.element_bytes(), Sets::of(shape));
-        let read = |(unit, block): (usize, &Block)| {
+        let read = |unit: usize| {
+            let block = &self.blocks[unit];
             let records = self.sizes.hint.part("bytes of the hint", hint, unit)?;
             let answer = self.sizes.answer.part("bytes of the answer", answer, unit)?;
             let mut record = I::extract(inner, &self.key, block.part, answer)?;
@@ -229,7 +229,7 @@ impl<I: Inner> Pending for Asked<I> {
             }
             Ok(record)
         };
-        self.blocks.iter().enumerate().collect::<Vec<_>>().par_iter().map(|block| read(*block)).collect()
+        each(self.blocks.len(), &read)
     }
 }
 
