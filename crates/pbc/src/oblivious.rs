@@ -4,19 +4,27 @@
 //! A *mask* is all ones for yes and zeros for no. [`NONE`] stands for no number at all: nothing is found there, and nothing
 //! is written.
 
+use std::sync::LazyLock;
+
 use pulp::Arch;
 
 /// No number: of no list, no bucket, no key.
 pub const NONE: u32 = u32::MAX;
 
 /// The vectors for what secrets go through: those of this machine up to AVX2, as valgrind, which watches branches and addresses, knows no
-/// others. With wider ones, compilers may load and store under masks that are secret.
+/// wider ones. With those, compilers may load and store under masks that are secret. With `SOTTO_KERNEL=portable` there are none.
 #[must_use]
 pub fn vectors() -> Arch {
-    #[cfg(target_arch = "x86_64")]
-    return pulp::x86::V3::try_new().map_or(Arch::Scalar, Arch::V3);
-    #[cfg(not(target_arch = "x86_64"))]
-    Arch::new()
+    static VECTORS: LazyLock<Arch> = LazyLock::new(|| {
+        if std::env::var_os("SOTTO_KERNEL").is_some_and(|kernel| kernel == "portable") {
+            return Arch::Scalar;
+        }
+        #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
+        return pulp::x86::V3::try_new().map_or(Arch::Scalar, Arch::V3);
+        #[cfg(not(any(target_arch = "x86", target_arch = "x86_64")))]
+        Arch::new()
+    });
+    *VECTORS
 }
 
 /// The mask of a flag.

@@ -25,6 +25,7 @@ struct Places<S: Simd> {
 impl<S: Simd> Places<S> {
     #[inline(always)]
     fn new(simd: S, at: u32) -> Self {
+        assert!(S::U32_LANES <= LANES, "wider vectors than `oblivious::vectors` admits");
         let here = S::as_simd_u32s(&FIRST).0[0];
         Self { here, at: simd.splat_u32s(at), step: simd.splat_u32s(S::U32_LANES as u32) }
     }

@@ -403,14 +403,14 @@ mod tests {
             ("paillierpsir", "paillierpsir", 1, 128, false),
             ("paillierpsir-paper", "paillierpsir-paper", 1, 112, false),
         ];
-        assert_eq!(
-            all.map(|(name, ..)| EngineName::from_str(name, false)),
-            core::array::from_fn(|at| { EngineName::value_variants().get(at).copied().ok_or(String::new()) })
-        );
-        for (name, engine, dimensions, security, expands) in all {
-            let name = EngineName::from_str(name, false).unwrap();
+        assert_eq!(EngineName::value_variants().len(), all.len());
+        for (name, (told, engine, dimensions, security, expands)) in
+            EngineName::value_variants().iter().zip(all)
+        {
+            assert_eq!(name.to_possible_value().unwrap().get_name(), told);
+            assert_eq!(serde_json::to_value(name).unwrap(), told);
             // As the paper has it, DoublePIR has elements of a few bytes.
-            let element_bytes = if name == EngineName::DoublepirPaper { 3 } else { 288 };
+            let element_bytes = if *name == EngineName::DoublepirPaper { 3 } else { 288 };
             let round = name.round(Form { buckets: 1, elements: 500, element_bytes }, None).unwrap();
             assert_eq!(name.engine().name(), engine);
             assert_eq!(name.arrangement(&round).unwrap().dimensions, dimensions, "{engine}");

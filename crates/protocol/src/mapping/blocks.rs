@@ -164,7 +164,7 @@ impl Zeroize for Element {
     }
 }
 
-/// A search whose loops are compiled for the widest vectors that the machine has.
+/// A search whose loops are compiled for the machine's vectors.
 struct Search<'a> {
     blocks: &'a Blocks,
     sought: &'a [Element],
@@ -186,7 +186,7 @@ impl NullaryFnOnce for Search<'_> {
                 stretch.take(number * NEAR, filters, of_block);
             }
         }
-        // No closures that iterators call: they would be functions of their own, without the wide vectors.
+        // No closures that iterators call: they would be functions of their own, without the vectors.
         let mut hits = Hits::new(sought.len(), longest);
         for (number, (stretch, sought)) in stretches.iter_mut().zip(sought).enumerate() {
             stretch.turn(of_block);
