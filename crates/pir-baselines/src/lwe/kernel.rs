@@ -215,17 +215,26 @@ macro_rules! tiles {
                     if step.is_multiple_of(LINE / $lanes) {
                         rows.iter().for_each(|row| fetch(ahead(&row[step])));
                     }
-                    let entries = rows.map(|row| $widen(simd, row[step]));
+                    // Without closures, which a compiler of few optimisations leaves where they stand.
+                    let mut entries = [$zero(simd); R];
+                    for (entries, row) in entries.iter_mut().zip(&rows) {
+                        *entries = $widen(simd, row[step]);
+                    }
                     for (sums, halves) in sums.iter_mut().zip(&vectors) {
-                        let halves = halves.map(|half| pulp::cast(half[step]));
+                        let [low, high] = [pulp::cast(halves[0][step]), pulp::cast(halves[1][step])];
                         for (sums, entries) in sums.iter_mut().zip(&entries) {
-                            for (sum, half) in sums.iter_mut().zip(halves) {
-                                *sum = $add(simd, *sum, $multiply(simd, *entries, half));
-                            }
+                            sums[0] = $add(simd, sums[0], $multiply(simd, *entries, low));
+                            sums[1] = $add(simd, sums[1], $multiply(simd, *entries, high));
                         }
                     }
                 }
-                sums.map(|sums| sums.map(|[low, high]| $total(simd, $add(simd, low, $shift(simd, high)))))
+                let mut totals = [[0; R]; C];
+                for (totals, sums) in totals.iter_mut().zip(sums) {
+                    for (total, [low, high]) in totals.iter_mut().zip(sums) {
+                        *total = $total(simd, $add(simd, low, $shift(simd, high)));
+                    }
+                }
+                totals
             }
         }
     };

@@ -125,10 +125,10 @@ pub(crate) fn times_public(seed: &[u8; 32], degree: usize, matrices: &[&ByteMatr
                 let rows = product.len() / (4 * degree);
                 let mut words = vec![0; rows * vectors.count()];
                 multiply(matrix, panel * PANEL..panel * PANEL + rows, &vectors, &mut words);
+                let (product, _) = product.as_chunks_mut();
                 for (number, words) in words.chunks_exact(rows).enumerate() {
                     for (row, word) in words.iter().enumerate() {
-                        let at = 4 * (row * degree + first + number);
-                        product[at..at + 4].copy_from_slice(&word.to_le_bytes());
+                        product[row * degree + first + number] = word.to_le_bytes();
                     }
                 }
             });

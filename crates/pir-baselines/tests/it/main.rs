@@ -10,3 +10,21 @@ mod seam;
 mod simplepir;
 mod spiral;
 mod xpir;
+
+use std::process::Command;
+
+use pir_core::ring::{Backend, KERNEL_VARIABLE};
+
+/// With the kernel in use it runs by itself, and with each other one that this machine has in a process of its own, since a process
+/// keeps to its kernel.
+fn passes_with_other_kernels(test: &str) {
+    for backend in Backend::available().filter(|backend| *backend != Backend::active()) {
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", test])
+            .env(KERNEL_VARIABLE, backend.name())
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains("1 passed"), "{}: {text}", backend.name());
+    }
+}

@@ -1,10 +1,7 @@
 //! OnionPIR: QUERY, ANSWER, EXTRACT together, and its formats.
 
-use std::process::Command;
-
 use pir_baselines::OnionPir;
 use pir_baselines::onionpir::{ClientKey, Database, MAXIMUM_QUERY_BYTES, Parameters, PublicKeys};
-use pir_core::ring::{Backend, KERNEL_VARIABLE};
 use pir_core::{Error, Scheme};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
@@ -160,18 +157,9 @@ fn deployed_clients_and_servers_keep_understanding_each_other() {
     assert_eq!(digests, ["06d1c79addd93680", "3cc444b0130c3c6f", "5e6d8693c84a6579"]);
 }
 
-/// The same bytes under each kernel that this machine can run: in processes of their own, since one keeps to its kernel.
 #[test]
 fn every_kernel_gives_the_same_bytes() {
-    for backend in Backend::available() {
-        let output = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "onionpir::deployed_clients_and_servers_keep_understanding_each_other"])
-            .env(KERNEL_VARIABLE, backend.name())
-            .output()
-            .unwrap();
-        let text = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && text.contains("1 passed"), "{}: {text}", backend.name());
-    }
+    crate::passes_with_other_kernels("onionpir::deployed_clients_and_servers_keep_understanding_each_other");
 }
 
 #[test]

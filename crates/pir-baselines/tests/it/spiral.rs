@@ -1,13 +1,10 @@
 //! The Spiral family with all its presets: QUERY, ANSWER, EXTRACT together, and its formats.
 
-use std::process::Command;
-
 use pir_baselines::Spiral;
 use pir_baselines::spiral::{
     AS_PUBLISHED, ClientKey, Database, INSECURE_PROFILE, MAXIMUM_QUERY_BYTES, ONIONPIR_AS_PUBLISHED,
     Parameters, PublicKeys, SPIRAL, SPIRAL_PACK, SPIRAL_STREAM, SPIRAL_STREAM_PACK,
 };
-use pir_core::ring::{Backend, KERNEL_VARIABLE};
 use pir_core::{Error, Scheme};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
@@ -231,18 +228,9 @@ fn deployed_clients_and_servers_keep_understanding_each_other() {
     assert_eq!(all.as_flattened(), golden);
 }
 
-/// The same bytes under each kernel that this machine can run: in processes of their own, since one keeps to its kernel.
 #[test]
 fn every_kernel_gives_the_same_bytes() {
-    for backend in Backend::available() {
-        let output = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "spiral::deployed_clients_and_servers_keep_understanding_each_other"])
-            .env(KERNEL_VARIABLE, backend.name())
-            .output()
-            .unwrap();
-        let text = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && text.contains("1 passed"), "{}: {text}", backend.name());
-    }
+    crate::passes_with_other_kernels("spiral::deployed_clients_and_servers_keep_understanding_each_other");
 }
 
 fn malformed<const P: usize>() {

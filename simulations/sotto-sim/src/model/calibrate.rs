@@ -107,7 +107,8 @@ const QUICK: Plan = Plan {
     answers: 4,
 };
 
-/// Measures with so many threads at work at a time, for one to three minutes; a quick one is good for nothing but tests.
+/// Measures with so many threads at work at a time, for one to three minutes; a quick one, with a single thread, is good for nothing but
+/// tests.
 ///
 /// A core is slower while its neighbour works, too: an operator pays for busy ones.
 pub(crate) fn calibrate(
@@ -116,7 +117,7 @@ pub(crate) fn calibrate(
     threads: usize,
     progress: &ProgressBar,
 ) -> anyhow::Result<Calibration> {
-    let plan = if quick { &QUICK } else { &FULL };
+    let (plan, threads) = if quick { (&QUICK, 1) } else { (&FULL, threads) };
     if engine.packs() {
         return of_voce(engine, plan, quick, threads, progress);
     }

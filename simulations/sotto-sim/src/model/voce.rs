@@ -22,7 +22,7 @@ const BUCKETS: usize = 64;
 
 /// Sizes of buckets, in elements; every other one, from the second on, is kept out of the fit.
 pub(super) fn sizes(quick: bool) -> &'static [usize] {
-    if quick { &[200, 800, 2_000] } else { &[700, 2_048, 6_000, 12_000, 24_576, 60_000, 130_000] }
+    if quick { &[200, 400, 1_000] } else { &[700, 2_048, 6_000, 12_000, 24_576, 60_000, 130_000] }
 }
 
 /// A unit of buckets of one size, and the times that it took, milliseconds for each of its buckets.
