@@ -1,12 +1,14 @@
 //! The calls: every one checked, bounded in size and time, and handed to whom it concerns.
 
+mod places;
+mod queries;
+mod uploads;
+
 use core::time::Duration;
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use mpir::{Engine, PublicKeys, Sizes};
-use sha2::{Digest, Sha256};
+use mpir::Engine;
 use sotto_protocol::manifest::seed::SeedTree;
 use sotto_protocol::manifest::{MANIFEST_BYTES, SIGNATURE_BYTES};
 use sotto_protocol::server::Account;
@@ -20,56 +22,26 @@ use tokio_util::task::TaskTracker;
 use tonic::{Request, Response, Status, Streaming};
 use zeroize::Zeroizing;
 
+use self::places::{Admission, Busy, Kind};
 use crate::accounts::{Accounts, Session, verify};
-use crate::answering::{Retrieval, Room};
+use crate::answering::Room;
 use crate::compute::Compute;
 use crate::config::Limits;
 use crate::connections::{ConnectionHandle, ConnectionsOfAccounts};
 use crate::host::Host;
-use crate::incoming;
 use crate::keys::files::KeyFiles;
 use crate::keys::{KeyStore, Progress};
 use crate::manifest_keys::Said;
 use crate::memory::Memory;
 use crate::metrics::{Queue, SharedMetrics, gauge};
 use crate::outgoing::{Gone, Outgoing, Sender, stream};
-use crate::round_database::RoundDatabase;
 use crate::rounds::{RoundNews, Rounds, Watch, WatchEnd};
 use crate::slots::{SlotKey, Tenure};
 use crate::standing::StandingRequests;
 use crate::tokens::TokenKey;
 
-/// What an account may have under way of each kind at the same time.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Kind {
-    Upload,
-    Query,
-    /// A mapping or a hint.
-    Download,
-    /// A unit's contents, to check an answer.
-    Check,
-}
-
-impl Kind {
-    /// One, or mapping and hint, and one more while the server has not noticed yet that a caller has gone; a check can be
-    /// made another time.
-    fn per_account(self) -> u8 {
-        match self {
-            Self::Upload | Self::Query => 2,
-            Self::Download => 3,
-            Self::Check => 1,
-        }
-    }
-}
-
-/// How many calls of each kind of each account are under way.
-type Busy = HashMap<(Account, Kind), u8>;
-
 /// Of the memory for answers one part in so many is for buckets that are sent to those who check answers.
 const UNITS_PART: usize = 4;
-
-/// How long a call waits for the disk, where it can do without.
-const DISK_PATIENCE: Duration = Duration::from_secs(2);
 
 /// News come seldom: a watcher may stand still at each as long as at the first.
 const EVENT_BYTES: usize = usize::MAX;
@@ -204,99 +176,9 @@ impl Service {
         Ok(member)
     }
 
-    /// A place among the account's own calls and among all of the kind.
-    fn admit(&self, kind: Kind, account: Account) -> Result<Admission, Refused> {
-        let places = match kind {
-            Kind::Upload => &self.uploads,
-            Kind::Query => &self.queries,
-            Kind::Download | Kind::Check => &self.mappings,
-        };
-        let permit = Arc::clone(places).try_acquire_owned().map_err(|_| Refused::Busy)?;
-        let mut busy = lock(&self.busy);
-        let calls = busy.entry((account, kind)).or_default();
-        if *calls >= kind.per_account() {
-            return Err(Refused::Busy);
-        }
-        *calls += 1;
-        drop(busy);
-        Ok(Admission { caller: (account, kind), busy: Arc::clone(&self.busy), permit, memory: None })
-    }
-
-    /// Whether no call holds a place.
-    #[cfg(test)]
-    pub(crate) fn is_idle(&self) -> bool {
-        let Limits { queries, retrievals, uploads, mappings, .. } = self.limits;
-        let places = [
-            (&self.queries, queries),
-            (&self.retrievals, retrievals),
-            (&self.uploads, uploads),
-            (&self.mappings, mappings),
-        ];
-        let free = |(kind, most): &(&Arc<Semaphore>, usize)| kind.available_permits() == *most;
-        lock(&self.busy).is_empty() && places.iter().all(free)
-    }
-
     async fn within<T>(&self, call: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
         let late = |_| Status::deadline_exceeded("the call took too long");
         tokio::time::timeout(self.limits.call, call).await.map_err(late)?
-    }
-
-    async fn upload(
-        &self,
-        handle: &ConnectionHandle,
-        mut chunks: Streaming<proto::KeysChunk>,
-    ) -> Result<[u8; 32], Status> {
-        let stall = self.limits.stall;
-        let first = incoming::next(&mut chunks, stall).await?.ok_or(Refused::Malformed)?;
-        let account = self.account(handle, &first.session)?;
-        let _admission = self.admit(Kind::Upload, account)?;
-        let expected = self.means.engine.public_keys_bytes();
-        let data = |chunk: proto::KeysChunk| match chunk.session.is_empty() {
-            true => Ok(chunk.data),
-            false => Err(Refused::Malformed),
-        };
-        let encoded = incoming::join(&mut chunks, first.data, expected, stall, data).await?;
-        let engine = Arc::clone(&self.means.engine);
-        let given = encoded.clone();
-        let parse = move || (Sha256::digest(&given).into(), engine.public_keys(&given));
-        let (digest, keys) = self.means.compute.read_keys(parse).await.map_err(|_| Refused::Internal)?;
-        let keys = keys.map_err(|_| Refused::Malformed)?;
-        let progress = *self.means.progress.borrow();
-        lock(&self.keys).insert(account, digest, keys, progress, Instant::now())?;
-        self.keep_on_disk(digest, encoded).await;
-        self.means.rounds.has_keys(account).await?;
-        Ok(digest)
-    }
-
-    /// Whoever waits for the disk keeps its place among the uploads, and waits for one that stands still a while only.
-    async fn keep_on_disk(&self, digest: [u8; 32], encoded: Bytes) {
-        let kept = self.means.key_files.as_ref().and_then(|files| files.keep(&digest, encoded));
-        let Some(kept) = kept else { return };
-        match tokio::time::timeout(DISK_PATIENCE, kept).await {
-            Ok(Ok(Err(error))) => {
-                tracing::warn!(%error, "keys for retrieval are in memory alone: they cannot be written to the disk");
-            }
-            Ok(_) => {}
-            Err(_) => {
-                tracing::warn!("keys for retrieval are in memory alone as yet: the disk takes too long");
-            }
-        }
-    }
-
-    /// The keys that an account names, which this process has not seen. Of a disk that stands still they are as good as gone.
-    async fn keys_of_disk(&self, account: Account, digest: [u8; 32]) -> Result<PublicKeys, Status> {
-        let files =
-            self.means.key_files.as_ref().filter(|files| files.has(&digest)).ok_or(Refused::UnknownKeys)?;
-        let encoded = tokio::time::timeout(DISK_PATIENCE, files.read(&digest)).await;
-        let encoded = encoded.ok().flatten().ok_or(Refused::UnknownKeys)?;
-        let engine = Arc::clone(&self.means.engine);
-        let read = move || engine.public_keys(&encoded).ok();
-        let keys = self.means.compute.read_keys(read).await.map_err(|_| Refused::Internal)?;
-        let keys = keys.ok_or(Refused::UnknownKeys)?;
-        let progress = *self.means.progress.borrow();
-        lock(&self.keys).insert(account, digest, keys.clone(), progress, Instant::now())?;
-        self.means.rounds.has_keys(account).await?;
-        Ok(keys)
     }
 
     /// Sends what is the same for everybody, in the time that a call has; of the memory for what is made for one reader a part
@@ -327,141 +209,6 @@ impl Service {
             }
         })
     }
-
-    /// Takes a multi-query in and checks all there is to check before the work begins.
-    async fn accept_query(
-        &self,
-        handle: &ConnectionHandle,
-        mut chunks: Streaming<proto::QueryChunk>,
-    ) -> Result<Accepted, Status> {
-        let stall = self.limits.stall;
-        let first = incoming::next(&mut chunks, stall).await?.ok_or(Refused::Malformed)?;
-        let mut asking = self.asking(handle, &first.session, &first.keys, first.round).await?;
-        let expected = asking.sizes.request.bytes();
-        asking.admission.memory = Some(self.query_memory.take(expected)?);
-        let data = |chunk: proto::QueryChunk| {
-            let bare = chunk.session.is_empty() && chunk.round == 0 && chunk.keys.is_empty();
-            if bare { Ok(chunk.data) } else { Err(Refused::Malformed) }
-        };
-        let query = incoming::join(&mut chunks, first.data, expected, stall, data).await?;
-        let digest_of_query = {
-            let query = query.clone();
-            self.means.compute.run_own(move || Sha256::digest(&query).into()).await
-        };
-        let digest_of_query = digest_of_query.map_err(|_| Refused::Internal)?;
-        let (account, stands) = (asking.account, asking.stands);
-        let accepted = self.accept(asking, query, digest_of_query).await?;
-        if let Some(last) = stands {
-            let oldest = self.means.progress.borrow().oldest;
-            let request = &accepted.retrieval.request;
-            lock(&self.standing).keep(account, digest_of_query, request, last, oldest);
-        }
-        Ok(accepted)
-    }
-
-    /// Takes a multi-query that the account has sent before in this epoch.
-    async fn accept_again(
-        &self,
-        handle: &ConnectionHandle,
-        request: proto::RetrieveAgainRequest,
-    ) -> Result<Accepted, Status> {
-        let proto::RetrieveAgainRequest { session, round, keys, query } = request;
-        let mut asking = self.asking(handle, &session, &keys, round).await?;
-        let digest = fixed::<32>(&query, "digest of the multi-query")?;
-        if asking.stands.is_none() {
-            return Err(Refused::Malformed.into());
-        }
-        let expected = asking.sizes.request.bytes();
-        let found = lock(&self.standing).find(&asking.account, &digest);
-        let query = found.filter(|query| query.len() == expected).ok_or(Refused::UnknownQuery)?;
-        // As much as for one that comes whole: it stays in memory for this call, whatever becomes of the one that is kept.
-        asking.admission.memory = Some(self.query_memory.take(expected)?);
-        self.accept(asking, query, digest).await
-    }
-
-    /// Who asks for which round, under which keys.
-    async fn asking(
-        &self,
-        handle: &ConnectionHandle,
-        session: &[u8],
-        keys: &[u8],
-        round: u64,
-    ) -> Result<Asking, Status> {
-        let account = self.account(handle, session)?;
-        let admission = self.admit(Kind::Query, account)?;
-        let keys_digest = fixed::<32>(keys, "digest of the keys")?;
-        let progress = *self.means.progress.borrow();
-        let known = {
-            let mut keys = lock(&self.keys);
-            keys.drop_former(progress.oldest);
-            keys.find(&account, &keys_digest)
-        };
-        let keys = match known {
-            Some(keys) => keys,
-            None => self.keys_of_disk(account, keys_digest).await?,
-        };
-        let round = Round(round);
-        let served = self.means.rounds.served(round).await?;
-        let (sizes, code) = (served.database.sizes(), served.manifest.code);
-        let rounds = code.epoch_rounds();
-        let stands = (rounds > 1).then(|| Round(code.epoch(round).0.saturating_add(rounds - 1)));
-        // Whoever sends slowly keeps no round in memory.
-        let database = Arc::downgrade(&served);
-        Ok(Asking { account, admission, keys, keys_digest, round, sizes, stands, database })
-    }
-
-    async fn accept(&self, asking: Asking, request: Bytes, digest: [u8; 32]) -> Result<Accepted, Status> {
-        let Asking { account, mut admission, keys, keys_digest, round, sizes, database, .. } = asking;
-        self.means.rounds.retrieve(account, round, digest).await?;
-        lock(&self.keys).used(&account, Instant::now());
-        // Only now, so that nobody holds a place for answers with a query that does not come. Those who wait here hold
-        // their place among the queries.
-        let place = Arc::clone(&self.retrievals).acquire_owned().await.map_err(|_| Refused::Internal)?;
-        admission.permit = place;
-        let memory = self.answer_memory.wait(sizes.answer.bytes()).await?;
-        let retrieval = Retrieval { database, keys, keys_digest, request };
-        Ok(Accepted { account, round, retrieval, admission, memory })
-    }
-
-    /// Answers as it goes.
-    fn answer(&self, handle: ConnectionHandle, accepted: Accepted) -> Outgoing<proto::AnswerChunk> {
-        let (rounds, room, limit) = (self.means.rounds.clone(), self.means.room.clone(), self.limits.call);
-        let (metrics, began) = (Arc::clone(&self.means.metrics), Instant::now());
-        stream(&self.means.tracker, self.limits.stall, handle, |mut sender| async move {
-            let Accepted { account, round, retrieval, admission, memory } = accepted;
-            sender.hold(memory);
-            let reply = room.submit(round, retrieval);
-            // Before the reader sees the end, so that its next call finds room.
-            let complete = reply.send(&mut sender, limit).await;
-            drop(admission);
-            if complete {
-                metrics.answer.observe(began.elapsed().as_secs_f64());
-            }
-            rounds.answered(account, round, complete).await;
-        })
-    }
-}
-
-/// Who asks for a round, before what is asked is there.
-struct Asking {
-    account: Account,
-    admission: Admission,
-    keys: PublicKeys,
-    keys_digest: [u8; 32],
-    round: Round,
-    sizes: Sizes,
-    /// The last round for which the same may be asked, if queries stand.
-    stands: Option<Round>,
-    database: Weak<RoundDatabase>,
-}
-
-struct Accepted {
-    account: Account,
-    round: Round,
-    retrieval: Retrieval,
-    admission: Admission,
-    /// Of the answer.
-    memory: OwnedSemaphorePermit,
 }
 
 #[tonic::async_trait]
@@ -769,25 +516,4 @@ fn random<const N: usize>(host: &dyn Host) -> Result<[u8; N], Refused> {
 /// No holder of these locks leaves anything half done, so a poisoned one is as good as new.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A call under way; ends with it.
-struct Admission {
-    caller: (Account, Kind),
-    busy: Arc<Mutex<Busy>>,
-    permit: OwnedSemaphorePermit,
-    /// Memory that the call takes as long as it is under way.
-    memory: Option<OwnedSemaphorePermit>,
-}
-
-impl Drop for Admission {
-    fn drop(&mut self) {
-        let mut busy = lock(&self.busy);
-        if let Some(calls) = busy.get_mut(&self.caller) {
-            *calls = calls.saturating_sub(1);
-            if *calls == 0 {
-                busy.remove(&self.caller);
-            }
-        }
-    }
 }

@@ -389,7 +389,7 @@ fn of_version2(seed: u64) -> Option<[End; 2]> {
             kind: Kind,
             flags: u8,
             content: Vec<u8>,
-            sent: Option<super::Sent>,
+            sent: Option<super::item::Sent>,
         }
         #[derive(Serialize)]
         struct O2 {
@@ -402,7 +402,7 @@ fn of_version2(seed: u64) -> Option<[End; 2]> {
             kind: Kind::Text,
             flags: 0,
             content: format!("v2 {end} {number}").into_bytes(),
-            sent: (number <= forgotten + sent).then_some(super::Sent { turn: 1, round: Round(1) }),
+            sent: (number <= forgotten + sent).then_some(super::item::Sent { turn: 1, round: Round(1) }),
         };
         let out = O2 {
             newest: forgotten + waiting,
@@ -415,7 +415,7 @@ fn of_version2(seed: u64) -> Option<[End; 2]> {
         struct In2 {
             complete: u32,
             early: BTreeMap<u32, I2>,
-            partial: super::Partial,
+            partial: super::inbox::Partial,
             owed: bool,
         }
         let mut early = BTreeMap::new();
@@ -427,7 +427,7 @@ fn of_version2(seed: u64) -> Option<[End; 2]> {
         let inbox = In2 {
             complete: forgotten + taken,
             early,
-            partial: super::Partial::default(),
+            partial: super::inbox::Partial::default(),
             owed: coin(2) == 0,
         };
         let bytes = postcard::to_allocvec(&inbox).unwrap();

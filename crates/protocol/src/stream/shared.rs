@@ -11,7 +11,8 @@
 
 use core::cmp::Ordering;
 
-use super::{Delivered, Inbox, Item, Outbox, Partial, WINDOW, WentBack, check};
+use super::inbox::Partial;
+use super::{Delivered, Inbox, Item, Outbox, WINDOW, WentBack, check};
 use crate::message::{FIRST, MORE};
 
 /// Taken messages whose checks are known: a window of what may be repeated, and what is late by as much.

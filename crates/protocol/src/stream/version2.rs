@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde::Deserialize;
 
-use super::{Inbox, Item, Outbox, Partial, Sent, Sign, Told};
+use super::inbox::{Partial, Sign, Told};
+use super::item::Sent;
+use super::{Inbox, Item, Outbox};
 use crate::message::Kind;
 
 #[derive(Deserialize)]

@@ -10,7 +10,8 @@
 //! where they are. Until version 4 the segments with such entries were listed before the state.
 
 use super::codec::{Malformed, Reader};
-use super::state::{Encoding, State};
+use super::state::State;
+use super::state::format::Encoding;
 
 const MAGIC: [u8; 8] = *b"SOTTOSNP";
 const VERSION: u32 = 7;

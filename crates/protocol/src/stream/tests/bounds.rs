@@ -4,7 +4,8 @@ use super::{AHEAD_MAX, Inbox, Item, Outbox, TEXT_MAX, WINDOW, check, following, 
 use crate::Round;
 use crate::message::{FIRST, Kind, MORE, REST};
 use crate::reaction::REACTION_ROUNDS;
-use crate::stream::{Delivered, NUMBERS_KEPT, WentBack};
+use crate::stream::outbox::NUMBERS_KEPT;
+use crate::stream::{Delivered, WentBack};
 
 /// A text of the greatest size must arrive, and one that is longer by a byte must not.
 #[test]

@@ -10,7 +10,8 @@ use sotto_protocol::manifest::{MANIFEST_BYTES, SIGNATURE_BYTES, SignedManifest};
 use sotto_protocol::server::Account;
 use sotto_protocol::{Directory, Round, SignedDirectory, UnixMillis};
 
-use super::{ACCOUNTS_MAX, Encoding, State, TOKENS_MAX, TOKENS_UNDER_WAY};
+use super::format::Encoding;
+use super::{ACCOUNTS_MAX, State, TOKENS_MAX, TOKENS_UNDER_WAY};
 use crate::log::codec::Reader;
 use crate::log::entry::{Entry, log_id};
 use crate::log::record::{Batch, Record};
