@@ -53,9 +53,9 @@ pub(crate) enum EngineName {
     Simplepir,
     /// The same as its paper has it, square and at 120 bits, for comparison only.
     SimplepirPaper,
-    /// DoublePIR at 132 bits of security, whose hint does not grow with the database.
+    /// DoublePIR at 132 bits of security, whose hint does not grow with the number of elements.
     Doublepir,
-    /// The same as its paper has it, at 120 bits, for comparison only.
+    /// The same as its paper has it, at 120 bits, for comparison only: elements of at most 128 bytes.
     DoublepirPaper,
     /// Spiral: expanded queries, folded by external products.
     Spiral,

@@ -146,7 +146,13 @@ fn constants(arguments: &Arguments) -> anyhow::Result<Calibration> {
 }
 
 fn measured(arguments: &Arguments) -> anyhow::Result<Calibration> {
-    calibrate(arguments.engine.unwrap_or_default(), arguments.quick, cores(), &progress::bar(0, ""))
+    let engine = arguments.engine.unwrap_or_default();
+    let calibration = calibrate(engine, arguments.quick, cores(), &progress::bar(0, ""))?;
+    // A quick one measures so little that what a part costs may be lost in it.
+    if !arguments.quick {
+        calibration.check().context("this machine did something else meanwhile: measure again")?;
+    }
+    Ok(calibration)
 }
 
 fn read(path: &Path) -> anyhow::Result<Calibration> {

@@ -69,7 +69,7 @@ impl<I: Inner> Client<I> {
     /// needed.
     ///
     /// # Errors
-    /// [`Error::Index`] if there is no such record.
+    /// [`Error::Index`] if there is no such record, [`Error::Shape`] if the state is of other records.
     pub fn query<R: CryptoRng>(
         &self,
         state: &mut State,
@@ -78,6 +78,9 @@ impl<I: Inner> Client<I> {
     ) -> Result<Option<(Vec<u8>, Answer)>, Error> {
         if index >= self.parameters.shape.elements() {
             return Err(Error::Index);
+        }
+        if *state.shape() != self.parameters.shape {
+            return Err(Error::Shape("a state of other records"));
         }
         let Some(Chosen { partition, part, sum }) = state.take(index, rng) else { return Ok(None) };
         let mut request = Vec::with_capacity(self.parameters.request_bytes::<I>());
@@ -90,9 +93,12 @@ impl<I: Inner> Client<I> {
     /// Reads the record that was asked for.
     ///
     /// # Errors
-    /// [`Error::Malformed`] if the answer is none.
+    /// [`Error::Malformed`] if the answer is none, or one to a client of longer or shorter records.
     pub fn read(&self, asked: Answer, answer: &[u8]) -> Result<Vec<u8>, Error> {
         let mut record = I::extract(&self.parameters.inner, &self.key, asked.part, answer)?;
+        if record.len() != asked.sum.len() {
+            return Err(Error::Malformed("answer"));
+        }
         add(&mut record, &asked.sum);
         Ok(record)
     }

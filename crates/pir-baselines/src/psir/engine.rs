@@ -99,11 +99,12 @@ impl<I: Inner> Engine for Psir<I> {
         if different.len().checked_mul(copies) != Some(spec.form.buckets) {
             return Err(Error::Bucket);
         }
-        let each = different.iter().flat_map(|content| core::iter::repeat_n(content.as_slice(), copies));
-        let hint = each.collect::<Vec<_>>().concat();
-        if hint.len() != sizes.hint.bytes() {
+        let size = parameters.shape.elements() * parameters.shape.element_bytes();
+        if different.iter().any(|content| content.len() != size) {
             return Err(pir_core::Error::Shape("size of the database").into());
         }
+        let each = different.iter().flat_map(|content| core::iter::repeat_n(content.as_slice(), copies));
+        let hint = each.collect::<Vec<_>>().concat();
         Ok(Box::new(Prepared::<I> { parameters, sizes, pool: self.pool.clone(), hint }))
     }
 

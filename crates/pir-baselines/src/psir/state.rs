@@ -172,6 +172,10 @@ impl Init {
 }
 
 impl State {
+    pub(super) fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
     /// Blocks that are left; a query takes one, and now and then another one or two.
     #[must_use]
     pub fn blocks(&self) -> usize {

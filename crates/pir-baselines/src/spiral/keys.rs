@@ -42,6 +42,8 @@ pub struct ClientKey {
 
 /// A client's keys for expanding, converting and packing.
 pub struct PublicKeys {
+    /// The preset's number.
+    pub(super) preset: usize,
     /// Level by level.
     pub(super) rows: Vec<Switch>,
     pub(super) bits: Vec<Switch>,
@@ -299,6 +301,7 @@ impl PublicKeys {
         };
         let packing = |pack: &usize| (0..*pack).map(|at| of(Key::Packing(at), data, *pack)).collect();
         Ok(Self {
+            preset: number,
             rows: tree(&Key::Row),
             bits: tree(&Key::Bit),
             conversions: preset.widths.iter().map(conversion).collect(),

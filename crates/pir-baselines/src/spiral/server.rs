@@ -212,6 +212,10 @@ fn read_scalars(
     scratch: &mut Scratch,
 ) -> Result<(Vec<Scalar>, Bits), Error> {
     const WHAT: Error = Error::Malformed("query");
+    // Their type is that of all presets.
+    if keys.preset != parameters.preset {
+        return Err(Error::Malformed("public keys"));
+    }
     if bytes.len() != parameters.query_bytes() {
         return Err(WHAT);
     }

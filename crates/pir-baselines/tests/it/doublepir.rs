@@ -26,7 +26,7 @@ fn awkward_shapes_lose_no_element_at_the_edges() {
 #[test]
 fn digits_in_blocks_and_beside_each_other_come_back_whole() {
     let engine = Ours::new();
-    for (row_elements, blocks) in [(1, 1), (7, 3), (100, 2)] {
+    for (row_elements, blocks) in [(1, 1), (10, 4), (100, 2)] {
         let parameters = Parameters::<SECURE>::new(100, 12, row_elements, blocks).unwrap();
         let profile = Profile(DoublePir::profile(&parameters));
         World::new(&engine, form(1, 100, 12), 1, Some(profile)).retrieve(&[98]);

@@ -1,6 +1,6 @@
 //! PSIR over each inner engine: a database that stays, with a state, and rounds that are new databases.
 
-use mpir::{Engine, Form, Profile, Query, RoundSpec};
+use mpir::{Contents, Engine, Form, Profile, Query, RoundSpec};
 use pir_baselines::paillier::{INSECURE_PROFILE, Paillier2048, Paillier3072};
 use pir_baselines::psir::{Client, Init, Inner, Server, Shape};
 use pir_baselines::{Psir, Xpir};
@@ -56,7 +56,8 @@ fn blocks_of_a_database_that_stays_serve_queries_until_none_is_left() {
     serve::<Xpir<2>>(1, 3, 20, usize::MAX);
     serve::<SealPir>(2000, 288, 5, usize::MAX);
     serve::<SealPir>(60, 5000, 6, usize::MAX);
-    serve::<Paillier2048>(24, 288, 5, 4);
+    // Five parts.
+    serve::<Paillier2048>(49, 288, 5, 1);
     serve::<Paillier3072>(10, 400, 5, 1);
 }
 
@@ -79,6 +80,30 @@ fn rounds_that_are_new_databases_give_every_bucket_its_record() {
     // Two buckets of one content.
     let form = Form { buckets: 4, elements: 60, element_bytes: 20 };
     World::new(&engine, form, 2, None).retrieve(&[0, 59, 7, 8]);
+}
+
+/// Every bucket would be read where another one stands.
+#[test]
+fn buckets_of_different_sizes_are_refused_though_all_are_as_long_as_they_should_be() {
+    let engine = Psir::<Xpir<2>>::new();
+    let form = Form { buckets: 2, elements: 50, element_bytes: 4 };
+    let spec = World::new(&engine, form, 1, None).spec;
+    let different = [vec![1; 196], vec![2; 204]];
+    assert!(engine.prepare(&spec, Contents { different: &different, copies: 1 }).is_err());
+}
+
+#[test]
+fn a_state_of_other_records_reads_nothing() {
+    let mut rng = ChaCha20Rng::seed_from_u64(4);
+    let shapes = [(100, 8), (100, 4), (60, 8)].map(|(elements, size)| Shape::new(elements, size).unwrap());
+    let client = Client::<Xpir<2>>::new(&shapes[0], &[7; 32]).unwrap();
+    for shape in &shapes[1..] {
+        let mut init = Init::new(shape, 5, &mut rng);
+        init.stream(&vec![1; shape.elements() * shape.element_bytes()]).unwrap();
+        let mut state = init.finish().unwrap();
+        assert!(matches!(client.query(&mut state, 7, &mut rng), Err(Error::Shape(_))), "{shape:?}");
+        assert_eq!(state.blocks(), 5);
+    }
 }
 
 #[test]

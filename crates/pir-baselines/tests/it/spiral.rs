@@ -295,6 +295,20 @@ fn malformed<const P: usize>() {
     assert_ne!(element, example.element());
 }
 
+/// Keys of all presets have one type.
+#[test]
+fn keys_of_another_preset_are_refused_without_a_panic() {
+    fn check<const P: usize, const Q: usize>() {
+        let (example, other) = (Example::<P>::new(), Client::<Q>::new());
+        let answer = Spiral::<P>::answer(&example.database, &other.keys, &example.query);
+        assert_eq!(answer, Err(Error::Malformed("public keys")), "{Q} at {P}");
+    }
+    check::<SPIRAL, SPIRAL_STREAM>();
+    check::<SPIRAL, PAPER>();
+    check::<SPIRAL_PACK, SPIRAL>();
+    check::<SPIRAL_STREAM_PACK, SPIRAL_STREAM>();
+}
+
 #[test]
 fn malformed_input_is_refused_without_a_panic() {
     malformed::<SPIRAL>();

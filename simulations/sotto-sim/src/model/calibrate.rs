@@ -107,8 +107,7 @@ const QUICK: Plan = Plan {
     answers: 4,
 };
 
-/// Measures with so many threads at work at a time, for one to three minutes; a quick one, with a single thread, is good for nothing but
-/// tests.
+/// Measures with so many threads at work at a time, for one to three minutes; a quick one is good for nothing but tests.
 ///
 /// A core is slower while its neighbour works, too: an operator pays for busy ones.
 pub(crate) fn calibrate(
@@ -117,7 +116,7 @@ pub(crate) fn calibrate(
     threads: usize,
     progress: &ProgressBar,
 ) -> anyhow::Result<Calibration> {
-    let (plan, threads) = if quick { (&QUICK, 1) } else { (&FULL, threads) };
+    let plan = if quick { &QUICK } else { &FULL };
     if engine.packs() {
         return of_voce(engine, plan, quick, threads, progress);
     }
@@ -207,6 +206,8 @@ fn of_voce(
     progress: &ProgressBar,
 ) -> anyhow::Result<Calibration> {
     let sizes = voce::sizes(quick);
+    // Units of a round take long enough one at a time.
+    let threads = if quick { 1 } else { threads };
     let preferences = [Preference::Balanced, Preference::Time];
     progress.set_length((preferences.len() * sizes.len() + plan.rounds.len() + 1) as u64);
     progress.set_message("calibration");
