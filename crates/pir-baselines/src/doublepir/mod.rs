@@ -24,7 +24,8 @@
 //! one pass. As the hint is downloaded in every round, [`Parameters::choose`] finds few blocks cheapest.
 //!
 //! The hint of one block is `4 K n^2` bytes, 20 MB, however many elements there are. Of 288 bytes each they take two blocks at
-//! 2^16 and three at 2^18 and 2^20, where SimplePIR's hint has 6, 12 and 23 MB.
+//! 2^16 and three at 2^18 and 2^20, where SimplePIR's hint has 6, 12 and 23 MB
+//! (docs/figures/engines.md).
 
 mod client;
 mod encoding;

@@ -15,8 +15,8 @@ use std::process::Command;
 
 use pir_core::ring::{Backend, KERNEL_VARIABLE};
 
-/// With the kernel in use it runs by itself, and with each other one that this machine has in a process of its own, since a process
-/// keeps to its kernel.
+/// A test runs by itself with the kernel in use; this runs it with every other one of this machine, each in a process of its own, since a
+/// process keeps to its kernel.
 fn passes_with_other_kernels(test: &str) {
     for backend in Backend::available().filter(|backend| *backend != Backend::active()) {
         let output = Command::new(std::env::current_exe().unwrap())
