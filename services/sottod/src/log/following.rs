@@ -1,7 +1,7 @@
 //! The log of a node that puts nothing in order: it follows what others have committed, and keeps that.
 
 use std::convert::Infallible;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
@@ -30,6 +30,8 @@ const SILENCE: Duration = Duration::from_secs(2);
 const LEADERLESS: Duration = Duration::from_secs(3);
 /// Pause before another node is asked.
 const PAUSE: Duration = Duration::from_millis(100);
+/// So often it is asked whether there is somebody better to follow than a second choice.
+const LOOKING: Duration = Duration::from_secs(10);
 /// Entries applied at a time when a log is opened.
 const OPENING: u64 = 64;
 
@@ -58,6 +60,9 @@ pub(crate) trait Upstream: Send + Sync + 'static {
     /// Follows one of them, another one than before if there is another, from behind an entry on. `None` if none can be followed
     /// now.
     fn follow(&mut self, last: Option<LogId>) -> impl Future<Output = Option<Feeding>> + Send;
+
+    /// Whether what is followed was a second choice, and a first one can be followed by now, which then comes next.
+    fn is_better_there(&self, last: Option<LogId>) -> impl Future<Output = bool> + Send;
 }
 
 /// A log that is followed.
@@ -149,7 +154,14 @@ async fn follow(
             continue;
         };
         let mut led = Instant::now();
-        while let Ok(Some(fed)) = tokio::time::timeout(SILENCE, feeding.next()).await {
+        let mut better = pin!(better(&upstream, &kept));
+        loop {
+            let fed = tokio::select! {
+                biased;
+                fed = tokio::time::timeout(SILENCE, feeding.next()) => fed,
+                () = &mut better => break,
+            };
+            let Ok(Some(fed)) = fed else { break };
             if !kept.take(fed.what).await? {
                 tracing::warn!("a node that was followed sent what does not follow; another one is asked");
                 break;
@@ -163,6 +175,17 @@ async fn follow(
         }
         // Who leads is most likely the same as before.
         tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Waits until there is somebody better to follow.
+async fn better(upstream: &impl Upstream, kept: &Kept) {
+    loop {
+        tokio::time::sleep(LOOKING).await;
+        let last = kept.machine.lock().applied;
+        if upstream.is_better_there(last).await {
+            return;
+        }
     }
 }
 

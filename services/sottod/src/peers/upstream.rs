@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio_stream::StreamExt as _;
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status, Streaming};
@@ -16,29 +17,56 @@ use crate::log::{Fed, Feeding, Food, LogId, SNAPSHOT_MAX, Upstream};
 const CALL: Duration = Duration::from_millis(1500);
 
 /// Voters first, so that no chain of nodes is longer than it must be; and each answerer begins with another voter.
-pub(crate) struct Upstreams {
+pub(crate) struct Upstreams<W = Ways> {
     this: NodeId,
-    ways: Ways,
+    ways: W,
     /// The one that is followed, or was last.
     followed: watch::Sender<Option<NodeId>>,
+    /// Whether that may lead, or has no vote: while nodes start, or are lost, there may be nobody else.
+    is_second_choice: bool,
 }
 
-impl Upstreams {
-    pub(crate) fn new(this: NodeId, ways: Ways, followed: watch::Sender<Option<NodeId>>) -> Self {
-        Self { this, ways, followed }
+/// The ways to all other nodes that can be followed.
+pub(crate) trait Followable: Send + Sync + 'static {
+    fn all(&self) -> Vec<(NodeId, PeerClient<Channel>)>;
+}
+
+impl<W: Followable> Upstreams<W> {
+    pub(crate) fn new(this: NodeId, ways: W, followed: watch::Sender<Option<NodeId>>) -> Self {
+        Self { this, ways, followed, is_second_choice: false }
     }
 
     fn candidates(&self) -> Vec<(NodeId, PeerClient<Channel>)> {
         let (NodeId::Voter(number) | NodeId::Answerer(number)) = self.this;
         let (mut voters, answerers): (Vec<_>, Vec<_>) =
-            self.ways.all().into_iter().partition(|(node, _)| matches!(node, NodeId::Voter(_)));
+            self.ways.all().into_iter().partition(|(node, _)| is_voter(*node));
         let count = voters.len().max(1) as u64;
         voters.rotate_left(usize::try_from(number % count).unwrap_or(0));
         voters.into_iter().chain(answerers).collect()
     }
 }
 
-impl Upstream for Upstreams {
+fn is_voter(node: NodeId) -> bool {
+    matches!(node, NodeId::Voter(_))
+}
+
+/// Asks a node to be followed.
+async fn ask(
+    node: NodeId,
+    mut client: PeerClient<Channel>,
+    last: Option<LogId>,
+    leader: bool,
+) -> Option<Streaming<proto::FollowResponse>> {
+    let request = proto::FollowRequest { last: last.as_ref().map(convert::put_log_id), leader };
+    match tokio::time::timeout(CALL, client.follow(Request::new(request))).await {
+        Ok(Ok(response)) => return Some(response.into_inner()),
+        Ok(Err(status)) => tell_refusal(node, &status),
+        Err(_) => tracing::debug!(?node, "a node does not answer"),
+    }
+    None
+}
+
+impl<W: Followable> Upstream for Upstreams<W> {
     async fn follow(&mut self, last: Option<LogId>) -> Option<Feeding> {
         let before = self.followed.send_replace(None);
         let (others, same): (Vec<_>, Vec<_>) =
@@ -46,20 +74,31 @@ impl Upstream for Upstreams {
         // The leader has enough to do, and is followed if nobody else can be.
         for leader in [false, true] {
             for (node, client) in others.iter().chain(&same) {
-                let request = proto::FollowRequest { last: last.as_ref().map(convert::put_log_id), leader };
-                let mut client = client.clone();
-                match tokio::time::timeout(CALL, client.follow(Request::new(request))).await {
-                    Ok(Ok(response)) => {
-                        tracing::info!(?node, "this node follows another one");
-                        self.followed.send_replace(Some(*node));
-                        return Some(fed(response.into_inner()));
-                    }
-                    Ok(Err(status)) => tell_refusal(*node, &status),
-                    Err(_) => tracing::debug!(?node, "a node does not answer"),
+                if let Some(responses) = ask(*node, client.clone(), last, leader).await {
+                    tracing::info!(?node, "this node follows another one");
+                    self.is_second_choice = leader || !is_voter(*node);
+                    self.followed.send_replace(Some(*node));
+                    return Some(fed(responses));
                 }
             }
         }
         None
+    }
+
+    async fn is_better_there(&self, last: Option<LogId>) -> bool {
+        if !self.is_second_choice {
+            return false;
+        }
+        let voters = self.candidates().into_iter().filter(|(node, _)| is_voter(*node));
+        let mut asked: JoinSet<_> = voters.map(|(node, client)| ask(node, client, last, false)).collect();
+        while let Some(answered) = asked.join_next().await {
+            if matches!(answered, Ok(Some(_))) {
+                // Nobody was lost, so nobody is to be asked last.
+                self.followed.send_replace(None);
+                return true;
+            }
+        }
+        false
     }
 }
 
@@ -99,45 +138,4 @@ fn take(response: proto::FollowResponse, snapshot: &mut Vec<u8>) -> Option<Fed> 
 }
 
 #[cfg(test)]
-mod tests {
-    use bytes::Bytes;
-
-    use super::{Fed, Food, SNAPSHOT_MAX, proto, take};
-    use crate::log::{Entry, encode_entry, log_id};
-
-    fn piece(snapshot: &'static [u8], snapshot_ends: bool) -> proto::FollowResponse {
-        let snapshot = Bytes::from_static(snapshot);
-        proto::FollowResponse { snapshot, snapshot_ends, leader: 2, ..proto::FollowResponse::default() }
-    }
-
-    #[test]
-    fn pieces_of_a_snapshot_are_signs_of_life_until_it_is_whole() {
-        let mut snapshot = Vec::new();
-        for part in [&b"ab"[..], b"", b"c"] {
-            let fed = take(piece(part, false), &mut snapshot);
-            assert!(
-                matches!(fed, Some(Fed { leader: Some(2), what: Food::Entries(none) }) if none.is_empty())
-            );
-        }
-        let whole = take(piece(b"d", true), &mut snapshot);
-        assert!(matches!(whole, Some(Fed { what: Food::Snapshot(bytes), .. }) if bytes == b"abcd"));
-        assert!(snapshot.is_empty());
-    }
-
-    #[test]
-    fn what_is_not_of_the_protocol_ends_it() {
-        let entry = Entry { log_id: log_id(1, 1, 0), payload: openraft::EntryPayload::Blank };
-        let encoded = Bytes::from(encode_entry(&entry));
-        let said =
-            |entries: Vec<Bytes>| proto::FollowResponse { entries, ..proto::FollowResponse::default() };
-        let fed = take(said(vec![encoded.clone()]), &mut Vec::new());
-        assert!(
-            matches!(fed, Some(Fed { leader: None, what: Food::Entries(entries) }) if entries == [entry])
-        );
-        assert!(take(said(vec![encoded.slice(1..)]), &mut Vec::new()).is_none());
-        assert!(take(said(vec![encoded.clone(); 65]), &mut Vec::new()).is_none());
-        // Entries between the pieces of a snapshot, and one that is longer than any.
-        assert!(take(said(vec![encoded]), &mut vec![1]).is_none());
-        assert!(take(piece(b"a", false), &mut vec![0; SNAPSHOT_MAX]).is_none());
-    }
-}
+mod tests;

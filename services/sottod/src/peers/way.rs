@@ -14,6 +14,7 @@ use tonic::transport::{Channel, Endpoint};
 use tower::service_fn;
 
 use super::proto::peer_client::PeerClient;
+use super::upstream::Followable;
 use super::{Joined, MESSAGE_MAX};
 use crate::certificate::CertificateError;
 use crate::cluster::{Cluster, NodeId, Places};
@@ -59,15 +60,6 @@ impl Ways {
         self.voters().remove(&number).map(|address| self.at(NodeId::Voter(number), &address))
     }
 
-    /// To all others that can be followed, those that vote first, each by its number.
-    pub(super) fn all(&self) -> Vec<(NodeId, PeerClient<Channel>)> {
-        let voters = self.voters().into_iter().map(|(number, address)| (NodeId::Voter(number), address));
-        let answerers = self.0.answerers.clone().into_iter();
-        let answerers = answerers.map(|(number, address)| (NodeId::Answerer(number), address));
-        let others = voters.chain(answerers).filter(|(node, _)| *node != self.0.this);
-        others.map(|(node, address)| (node, self.at(node, &address))).collect()
-    }
-
     /// To a node at a place.
     pub(super) fn at(&self, node: NodeId, address: &str) -> PeerClient<Channel> {
         let mut opened = self.0.opened.lock().unwrap_or_else(PoisonError::into_inner);
@@ -86,6 +78,17 @@ impl Ways {
         let joined = self.0.joined.borrow().clone();
         let voters = joined.map(|member| member.kept.voters()).filter(|voters| !voters.is_empty());
         voters.unwrap_or_else(|| self.0.voters.clone())
+    }
+}
+
+impl Followable for Ways {
+    /// Those that vote first, each by its number.
+    fn all(&self) -> Vec<(NodeId, PeerClient<Channel>)> {
+        let voters = self.voters().into_iter().map(|(number, address)| (NodeId::Voter(number), address));
+        let answerers = self.0.answerers.clone().into_iter();
+        let answerers = answerers.map(|(number, address)| (NodeId::Answerer(number), address));
+        let others = voters.chain(answerers).filter(|(node, _)| *node != self.0.this);
+        others.map(|(node, address)| (node, self.at(node, &address))).collect()
     }
 }
 

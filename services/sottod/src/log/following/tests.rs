@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use rand::RngExt;
 use rand::rngs::StdRng;
-use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep};
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 
-use super::{Fed, Feeding, FollowingLog, Food, Kept, LogId, Upstream, Writer};
+use super::{Fed, Feeding, FollowingLog, Food, Kept, LOOKING, LogId, PAUSE, SIGN_OF_LIFE, Upstream, Writer};
 use crate::log::entry::{Entry, decode_one, log_id};
 use crate::log::kept::Behind;
 use crate::log::tests::{entries, options, rng};
@@ -55,6 +55,10 @@ impl Upstream for Others {
             }
         });
         Some(Box::pin(ReceiverStream::new(receiver)))
+    }
+
+    async fn is_better_there(&self, _: Option<LogId>) -> bool {
+        false
     }
 }
 
@@ -158,6 +162,48 @@ impl Upstream for Liar {
         let fed = Fed { leader: Some(1), what: Food::Entries(self.0.clone()) };
         Some(Box::pin(tokio_stream::once(fed)))
     }
+
+    async fn is_better_there(&self, _: Option<LogId>) -> bool {
+        false
+    }
+}
+
+/// Follows somebody who would tell for ever, until there is somebody better.
+struct SecondChoice {
+    there: watch::Receiver<bool>,
+    asked: mpsc::UnboundedSender<()>,
+}
+
+impl Upstream for SecondChoice {
+    async fn follow(&mut self, _: Option<LogId>) -> Option<Feeding> {
+        self.asked.send(()).unwrap();
+        let (sender, receiver) = mpsc::channel(1);
+        tokio::spawn(async move {
+            while sender.send(Fed { leader: Some(1), what: Food::Entries(Vec::new()) }).await.is_ok() {
+                sleep(SIGN_OF_LIFE).await;
+            }
+        });
+        Some(Box::pin(ReceiverStream::new(receiver)))
+    }
+
+    async fn is_better_there(&self, _: Option<LogId>) -> bool {
+        *self.there.borrow()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_better_is_followed_once_there() {
+    let (there, seen) = watch::channel(false);
+    let (asked, mut asks) = mpsc::unbounded_channel();
+    let (upstream, disk) = (SecondChoice { there: seen, asked }, Arc::new(Simulated::default()));
+    let pace = || Duration::ZERO;
+    let log = FollowingLog::start_inline(upstream, |_, _| {}, disk, options(1), pace).await.unwrap();
+    asks.recv().await.unwrap();
+    sleep(Duration::from_secs(60)).await;
+    assert!(asks.try_recv().is_err(), "who was followed was left for nobody");
+    there.send_replace(true);
+    timeout(LOOKING + PAUSE, asks.recv()).await.expect("nobody looks for a better one");
+    log.close().await;
 }
 
 #[tokio::test(start_paused = true)]

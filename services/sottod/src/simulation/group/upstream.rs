@@ -40,6 +40,11 @@ impl Upstream for Upstreams {
         }
         None
     }
+
+    /// So that feeds are left that would go on, too.
+    async fn is_better_there(&self, _: Option<LogId>) -> bool {
+        true
+    }
 }
 
 /// As a connection does: what is lost ends it.

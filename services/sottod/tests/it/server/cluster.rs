@@ -14,6 +14,7 @@ use sotto_wire::Address;
 use sottod::Status;
 use tempfile::TempDir;
 use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_stream::StreamExt;
@@ -22,6 +23,8 @@ use crate::crash::drill::ports::free_ports;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_sottod");
 const NODES: usize = 3;
+/// Whatever has not happened by then is a failure: no test waits for ever.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Nodes that vote, and then those that do not.
 struct Cluster {
@@ -122,16 +125,40 @@ impl Cluster {
         (output.status.code(), String::from_utf8(said).unwrap())
     }
 
+    /// Waits for what must happen. If it does not, all nodes are asked how they are.
+    async fn await_that<T>(&self, what: &str, happens: impl Future<Output = T>) -> T {
+        match timeout(PATIENCE, happens).await {
+            Ok(happened) => happened,
+            Err(_) => {
+                let nodes: Vec<_> = self.nodes.keys().map(|at| (at + 1, self.status(*at))).collect();
+                panic!("within {} s this did not happen: {what}; {nodes:#?}", PATIENCE.as_secs())
+            }
+        }
+    }
+
+    /// Waits until something is found.
+    async fn until<T>(&self, what: &str, find: impl Fn() -> Option<T>) -> T {
+        let found = async {
+            loop {
+                match find() {
+                    Some(found) => return found,
+                    None => sleep(Duration::from_millis(50)).await,
+                }
+            }
+        };
+        self.await_that(what, found).await
+    }
+
+    /// The node that leads, if one does.
+    fn leading(&self) -> Option<usize> {
+        let leads =
+            |at: &usize| self.status(*at).and_then(|status| status.node).is_some_and(|node| node.leads);
+        self.nodes.keys().copied().find(leads)
+    }
+
     /// Waits until one of the nodes leads.
     async fn leader(&self) -> usize {
-        loop {
-            let leads =
-                |at: &usize| self.status(*at).and_then(|status| status.node).is_some_and(|node| node.leads);
-            if let Some(leader) = self.nodes.keys().copied().find(leads) {
-                return leader;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+        self.until("a node leads", || self.leading()).await
     }
 
     /// A session of an account at one node.
@@ -140,15 +167,18 @@ impl Cluster {
         let key = key.trim().rsplit_once('/').unwrap().1;
         let address = format!("sotto://127.0.0.1:{}/{key}", self.clients[at]).parse().unwrap();
         let settings = ConnectionSettings::new(address);
-        loop {
-            if let Ok(connection) = Connection::open(&settings).await
-                && let Ok(info) = connection.info().await
-                && let Ok(session) = connection.session(&[account; 32], &info, None, None).await
-            {
-                return session;
+        let begun = async {
+            loop {
+                if let Ok(connection) = Connection::open(&settings).await
+                    && let Ok(info) = connection.info().await
+                    && let Ok(session) = connection.session(&[account; 32], &info, None, None).await
+                {
+                    return session;
+                }
+                sleep(Duration::from_millis(50)).await;
             }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+        };
+        self.await_that("a session begins", begun).await
     }
 }
 
@@ -169,6 +199,10 @@ fn deposit(account: u8, round: Round) -> Vec<u8> {
 
 /// Brings a deposit of one account to every one of these nodes in a round, and waits until each serves the round.
 async fn a_round(cluster: &Cluster, nodes: &[usize]) -> (Round, Vec<SignedManifest>) {
+    cluster.await_that("a round with a deposit by each node", some_round(cluster, nodes)).await
+}
+
+async fn some_round(cluster: &Cluster, nodes: &[usize]) -> (Round, Vec<SignedManifest>) {
     'rounds: loop {
         let mut sessions = Vec::new();
         let mut watches = Vec::new();
@@ -275,9 +309,7 @@ async fn the_node_that_leads_hands_over_to_the_one_that_is_named_and_says_so() {
         let gone = status.members.iter().find(|member| member.number == leader as u64 + 1);
         gone.is_some_and(|gone| gone.heard_ms.is_none_or(|ms| ms >= 2000))
     };
-    while !cluster.status(to).as_ref().is_some_and(unheard) {
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    cluster.until("a node is missed", || cluster.status(to).filter(unheard)).await;
     let (code, said) = cluster.transfer(to, &["--to", &(leader + 1).to_string()]);
     assert!(code == Some(1) && said.contains("does not answer"), "{said}");
     let third = 3 - leader - to;
@@ -314,7 +346,8 @@ async fn a_node_without_the_others_ends_the_watches_of_its_clients_until_they_ar
     cluster.kill(1);
     cluster.kill(2);
     // Rounds end no more, and that is what it says.
-    while let Some(Ok(_)) = watch.next().await {}
+    let ended = async { while let Some(Ok(_)) = watch.next().await {} };
+    cluster.await_that("a watch at a node that is cut off ends", ended).await;
     let operations = ([127, 0, 0, 1], cluster.operations[0]).into();
     let ask = |path| super::operations::get(operations, path).0;
     assert!(ask("/ready").starts_with("HTTP/1.1 503 "), "people are sent to a node that is cut off");
@@ -341,8 +374,7 @@ async fn a_node_without_the_others_ends_the_watches_of_its_clients_until_they_ar
     assert_eq!(behind, [(1, true), (2, true), (3, true)], "{status:?}");
 }
 
-/// They forward what people bring, and answer like the others; whichever node they followed may go.
-/// Waits until a node tells people of these nodes and no other.
+/// Until a node tells people of these nodes and no other.
 async fn is_told(cluster: &Cluster, at: usize, nodes: &[usize]) {
     let mut expected: Vec<String> =
         nodes.iter().map(|at| format!("127.0.0.1:{}", cluster.clients[*at])).collect();
@@ -361,32 +393,26 @@ async fn is_told(cluster: &Cluster, at: usize, nodes: &[usize]) {
     }
 }
 
+/// They forward what people bring, and answer like the others; whichever node they followed may go.
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_without_a_vote_take_deposits_and_serve_the_same_rounds() {
     let mut cluster = Cluster::with_others(2, 0);
     for at in 0..NODES + 2 {
-        let told = is_told(&cluster, at, &[0, 1, 2, 3, 4]);
-        tokio::time::timeout(Duration::from_secs(60), told).await.expect("people are not told of all nodes");
+        cluster.await_that("people are told of all nodes", is_told(&cluster, at, &[0, 1, 2, 3, 4])).await;
     }
     let (first, manifests) = a_round(&cluster, &[0, 3, 4]).await;
     assert!(manifests.iter().all(|manifest| *manifest == manifests[0]), "nodes serve different rounds");
-    let followed = |cluster: &Cluster, at: usize| {
-        let node = cluster.status(at).unwrap().node.unwrap();
+    // Not the leader, which has enough to do, once there is another one.
+    let follows_another = |at: usize, leader: usize| {
+        let node = cluster.status(at).and_then(|status| status.node)?;
         assert_eq!((node.answers, node.number, node.leads), (true, at as u64 - 2, false));
-        node.follows
+        Some(node.follows.is_some_and(|node| !node.answers && node.number != leader as u64 + 1))
     };
-    // Not the leader, which has enough to do.
-    let leader = loop {
-        let leader = cluster.leader().await;
-        let follows_another = |at| {
-            let node = followed(&cluster, at);
-            node.is_some_and(|node| !node.answers && node.number != leader as u64 + 1)
-        };
-        if follows_another(3) && follows_another(4) {
-            break leader;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
+    let found = || {
+        let leader = cluster.leading()?;
+        (follows_another(3, leader)? && follows_another(4, leader)?).then_some(leader)
     };
+    let leader = cluster.until("nodes without a vote follow one that does not lead", found).await;
 
     // One is away while the node that leads is lost, which both of them had to find anew.
     cluster.kill(3);
@@ -499,10 +525,10 @@ async fn a_node_that_runs_shows_new_certificates_to_people_and_to_other_nodes() 
             if now.0 != before.0 && now.1 != before.1 {
                 return;
             }
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            sleep(Duration::from_millis(100)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), renewed).await.expect("new certificates are not shown");
+    cluster.await_that("new certificates are shown", renewed).await;
     // Who was there stays, and others come.
     session.manifests(first, first).await.unwrap();
     let (second, manifests) = a_round(&cluster, &all).await;
@@ -533,25 +559,28 @@ async fn a_cluster_signs_with_another_key_from_the_same_round_on_though_the_node
     let session = cluster.session(at, 7).await;
     let mut watch = Box::pin(session.watch().await.unwrap());
     let (mut key_of, mut before) = (session.announced(), false);
-    loop {
-        match watch.next().await.unwrap().unwrap() {
-            RoundNews::Announced(announced) => {
-                announced.parameters(&session.root_key()).unwrap();
-                key_of = *announced;
-            }
-            RoundNews::Ready { manifest, .. } => {
-                let round = manifest.claimed_round();
-                let key = key_of.manifest_key_of(round).unwrap();
-                manifest.verify(&key).unwrap();
-                assert_eq!(key == former, round < first, "round {round}, and {first} is the first");
-                before |= round < first;
-                if round >= first {
-                    break;
+    let signed = async {
+        loop {
+            match watch.next().await.unwrap().unwrap() {
+                RoundNews::Announced(announced) => {
+                    announced.parameters(&session.root_key()).unwrap();
+                    key_of = *announced;
                 }
+                RoundNews::Ready { manifest, .. } => {
+                    let round = manifest.claimed_round();
+                    let key = key_of.manifest_key_of(round).unwrap();
+                    manifest.verify(&key).unwrap();
+                    assert_eq!(key == former, round < first, "round {round}, and {first} is the first");
+                    before |= round < first;
+                    if round >= first {
+                        break;
+                    }
+                }
+                RoundNews::Opened { .. } | RoundNews::Directory(_) => {}
             }
-            RoundNews::Opened { .. } | RoundNews::Directory(_) => {}
         }
-    }
+    };
+    cluster.await_that("a round is signed with the next key", signed).await;
     assert!(before, "nothing was seen of the rounds before");
     // Who was gone hears of it from the log.
     cluster.serve(leader);
