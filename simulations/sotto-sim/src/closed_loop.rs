@@ -18,6 +18,8 @@ mod turns;
 use std::path::PathBuf;
 
 use anyhow::Context;
+use sotto_measuring::code::CodeName;
+use sotto_measuring::progress;
 use sottod::Addressing;
 
 pub(crate) use bench::build;
@@ -29,9 +31,6 @@ pub(crate) use report::Report;
 pub(crate) use run::run_once;
 pub(crate) use system::System;
 pub(crate) use turns::Turns;
-
-use crate::pbc::CodeName;
-use crate::progress;
 
 /// A real server in a process of its own, filled with the messages of simulated users, and real clients that send one
 /// message and retrieve k in every round. A round ends when all of them are done.

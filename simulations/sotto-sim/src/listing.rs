@@ -1,8 +1,7 @@
 //! Reports for people: the same fields as in JSON, each on a line of its own.
 
 use serde::Serialize;
-
-use crate::table::short;
+use sotto_measuring::table::short;
 
 /// All fields in their order, what belongs to one of them indented below it, and measured values with three digits.
 pub(crate) fn listing(report: &impl Serialize) -> serde_json::Result<String> {

@@ -2,25 +2,18 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that talks to people")]
 
-mod asking;
 mod closed_loop;
-mod cpu;
 mod demo;
-mod engine;
 mod figures;
 mod ledger;
 mod listing;
-mod machine;
 mod manual;
 mod model;
 mod mpir;
 mod pbc;
 mod pir;
 mod plan;
-mod progress;
-mod proxy;
 mod psir;
-mod table;
 mod target;
 
 use std::process::ExitCode;

@@ -10,7 +10,8 @@ pub(crate) use measure::measure;
 pub(crate) use report::Report;
 pub(crate) use setting::Setting;
 
-use crate::cpu::alone;
+use sotto_measuring::cpu::alone;
+
 use crate::listing::listing;
 
 /// One multi-query of one client, stage by stage, in CPU time of one thread.

@@ -7,7 +7,7 @@ mod trials;
 use anyhow::ensure;
 use serde::Serialize;
 
-pub(crate) use code::{Code, CodeName, Dimensions};
+pub(crate) use code::{Code, Dimensions};
 pub(crate) use interval::clopper_pearson;
 pub(crate) use trials::{Source, count_failures};
 

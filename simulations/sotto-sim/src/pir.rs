@@ -9,11 +9,11 @@ use pir_core::{Scheme, SealPir};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 use serde::Serialize;
+use sotto_measuring::cpu::{Stages, alone, median, timed};
+use sotto_measuring::engine::{Arrangement, Client, EngineName};
+use sotto_measuring::progress;
 
-use crate::cpu::{Stages, alone, median, timed};
-use crate::engine::{Arrangement, Client, EngineName};
 use crate::listing::listing;
-use crate::progress;
 
 /// What to measure.
 #[derive(clap::Args)]

@@ -9,12 +9,12 @@ mod validate;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
+use sotto_measuring::cpu::cores;
+use sotto_measuring::engine::EngineName;
+use sotto_measuring::progress;
 use sottod::{Addressing, Preference};
 
-use crate::cpu::cores;
-use crate::engine::EngineName;
 use crate::model::{Calibration, calibrate};
-use crate::progress;
 use estimate::{Assumptions, Need};
 use prices::PriceArguments;
 use report::Plan;

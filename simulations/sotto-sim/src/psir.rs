@@ -9,10 +9,10 @@ use pir_core::{PagePool, SealPir};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 use serde::Serialize;
+use sotto_measuring::cpu::{alone, median, timed};
+use sotto_measuring::table::Table;
 
-use crate::cpu::{alone, median, timed};
 use crate::listing::listing;
-use crate::table::Table;
 
 /// The simulations of the paper's section 7.1: records, blocks, and its average and minimum of a million runs.
 pub(crate) const PAPER: [(u64, u32, f64, u32); 3] =

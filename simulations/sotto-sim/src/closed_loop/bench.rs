@@ -6,6 +6,8 @@ use pbc::{BatchCode as _, Encoding, HashedCode, PartitionedCode};
 use rand::rngs::StdRng;
 use rand::{Rng as _, RngExt, SeedableRng};
 use rayon::prelude::{IndexedParallelIterator as _, IntoParallelIterator, ParallelIterator};
+use sotto_measuring::cpu::process_timed;
+use sotto_measuring::engine::Client;
 use sotto_protocol::deposit::{BOX_BYTES, arrange};
 use sotto_protocol::manifest::deposits_digest;
 use sotto_protocol::table::LOT_SLOTS;
@@ -14,8 +16,6 @@ use sottod::Population;
 
 use super::lines::{Bench, Orders};
 use super::observed::Meter;
-use crate::cpu::process_timed;
-use crate::engine::Client;
 
 /// Different clients; when there are more, each stands for several, whose keys are then no better cached than here.
 const CLIENTS: u32 = 32;

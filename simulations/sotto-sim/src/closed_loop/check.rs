@@ -8,13 +8,13 @@ use bytes::Bytes;
 use mpir::{Engines, Parts};
 use serde::Serialize;
 use sotto::audit::{Digests, Proof, Verdict, judge};
+use sotto_measuring::asking::blocking;
+use sotto_measuring::cpu::process_milliseconds;
 use sotto_protocol::audit::{answer_digest, query_digest};
 use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::manifest::unit_hint_digests;
 
 use super::client::{Client, Exchanged};
-use crate::asking::blocking;
-use crate::cpu::process_milliseconds;
 
 /// The unit that is checked.
 const UNIT: u16 = 0;

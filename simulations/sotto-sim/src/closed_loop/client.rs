@@ -11,6 +11,10 @@ use mpir::{Engine, EngineClient, RoundSpec, Sizes};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde::Serialize;
+use sotto_measuring::asking::{Asked, Standing, ask, blocking, sent};
+use sotto_measuring::cpu::timed;
+use sotto_measuring::engine::EngineName;
+use sotto_measuring::proxy::{Proxy, Traffic};
 use sotto_protocol::mapping::Outcome;
 use sotto_protocol::{Deposit, Manifest, Round, SignedManifest};
 use sotto_session::{Answers, Connection, ConnectionSettings, RoundNews, Session, round_spec};
@@ -19,10 +23,6 @@ use tokio::time::{Instant, timeout};
 use tokio_stream::{Stream, StreamExt as _};
 
 use super::turns::Turns;
-use crate::asking::{Asked, Standing, ask, blocking, sent};
-use crate::cpu::timed;
-use crate::engine::EngineName;
-use crate::proxy::{Proxy, Traffic};
 
 /// No round takes longer; then something is broken.
 pub(super) const PATIENCE: Duration = Duration::from_secs(3600);

@@ -2,13 +2,13 @@
 
 use anyhow::ensure;
 use serde::Serialize;
+use sotto_measuring::code::CodeName;
+use sotto_measuring::cpu::cores;
+use sotto_measuring::engine::EngineName;
 use sotto_protocol::{CodeKind, ServerParameters};
 use sottod::Preference;
 
 use super::lines::GATHER_MS;
-use crate::cpu::cores;
-use crate::engine::EngineName;
-use crate::pbc::CodeName;
 
 /// What to run.
 #[derive(Clone, Debug, clap::Args, Serialize)]

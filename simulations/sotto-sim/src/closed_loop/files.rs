@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use serde_json::Value;
+use sotto_measuring::code::CodeName;
+use sotto_measuring::table::{Column, Table};
 use sottod::Preference;
 
 use super::client::Counts;
 use super::lines::Bench;
 use super::report::{Bytes, Latency, OVERHEAD_MAX, Report, RoundReport, ServerStages};
-use crate::pbc::CodeName;
-use crate::table::{Column, Table};
 
 fn mebibytes(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)

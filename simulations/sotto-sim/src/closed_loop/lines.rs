@@ -2,11 +2,10 @@
 
 use derive_more::{Add, Mul, Sub, Sum};
 use serde::{Deserialize, Serialize};
+use sotto_measuring::code::CodeName;
+use sotto_measuring::cpu::Stages;
+use sotto_measuring::engine::EngineName;
 use sottod::Preference;
-
-use crate::cpu::Stages;
-use crate::engine::EngineName;
-use crate::pbc::CodeName;
 
 /// Requests that servers answer together by default, at most.
 pub(crate) const TILE: usize = 16;

@@ -7,10 +7,9 @@ use mpir::{
     Recomputed, RoundSpec, Sizes,
 };
 use pir_core::dimensions::Stage;
+use sotto_measuring::cpu::Stages;
+use sotto_measuring::engine::EngineName;
 use sottod::Preference;
-
-use crate::cpu::Stages;
-use crate::engine::EngineName;
 
 /// What the engine has done in this process.
 static METER: Mutex<Meter> = Mutex::new(Meter {

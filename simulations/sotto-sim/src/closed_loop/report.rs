@@ -4,14 +4,14 @@ use anyhow::ensure;
 use hdrhistogram::Histogram;
 use pir_core::ring::Backend;
 use serde::Serialize;
+use sotto_measuring::cpu::Stages;
+use sotto_measuring::machine::Machine;
+use sotto_measuring::proxy::Traffic;
 
 use super::check::Check;
 use super::client::{Counts, Payload};
 use super::config::Config;
 use super::lines::{Bench, Snapshot, Spent};
-use crate::cpu::Stages;
-use crate::machine::Machine;
-use crate::proxy::Traffic;
 
 /// The most that a server may add to the bare stages.
 pub(crate) const OVERHEAD_MAX: f64 = 1.15;

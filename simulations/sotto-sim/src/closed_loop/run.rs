@@ -3,6 +3,9 @@
 use anyhow::{Context, ensure};
 use hdrhistogram::Histogram;
 use indicatif::ProgressBar;
+use sotto_measuring::code::CodeName;
+use sotto_measuring::cpu::process_milliseconds;
+use sotto_measuring::machine::available_memory;
 use sotto_protocol::Table;
 use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::table::LOT_SLOTS;
@@ -14,9 +17,6 @@ use super::lines::{Orders, Point, TILE};
 use super::report::{self, Measured, Report};
 use super::system::System;
 use super::turns::Turns;
-use crate::cpu::process_milliseconds;
-use crate::machine::available_memory;
-use crate::pbc::CodeName;
 
 /// Rounds before those that are measured: connections open their windows, and memory is new. While a round is built, the one before
 /// it is held, so that the third is the first that finds the memory of an earlier one.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use mpir::Engine;
+use sotto_measuring::cpu::process_milliseconds;
 use sotto_protocol::{CodeKind, CodeShape, ServerParameters};
 use sotto_wire::limits::QUERY_MAX;
 use sottod::{Config, Limits, Running, ServerEvent, Usage};
@@ -14,7 +15,6 @@ use tokio::sync::{broadcast, mpsc};
 use super::bench;
 use super::lines::{Orders, Point, Request, Said, Snapshot, Spent};
 use super::observed::{Meter, Observed};
-use crate::cpu::process_milliseconds;
 
 /// Rounds that stay retrievable: in closed loop, nobody is late.
 const RETAINED: u8 = 1;

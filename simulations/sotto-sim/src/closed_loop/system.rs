@@ -10,6 +10,7 @@ use rand::rngs::StdRng;
 use rand::seq::index::sample;
 use rand::{RngExt, SeedableRng};
 use sha2::{Digest, Sha256};
+use sotto_measuring::proxy::{Link, Proxy};
 use sotto_protocol::table::{KNOCK_BYTES, stored};
 use sotto_protocol::{Deposit, Round, cover};
 use sotto_session::ConnectionSettings;
@@ -22,7 +23,6 @@ use super::child::ServerProcess;
 use super::client::{Client, PATIENCE, Took};
 use super::lines::Orders;
 use super::turns::Turns;
-use crate::proxy::{Link, Proxy};
 
 /// Clients that connect at a time.
 const ENTERING: usize = 8;

@@ -4,12 +4,11 @@ use anyhow::Context;
 use mpir::Form;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+use sotto_measuring::code::CodeName;
+use sotto_measuring::engine::EngineName;
 use sotto_protocol::deposit::{BOX_BYTES, DEPOSIT_BYTES, LABEL_BYTES};
 use sotto_protocol::{BloomMapping, CodeKind, CodeShape, ServerParameters};
 use sotto_wire::limits;
-
-use crate::engine::EngineName;
-use crate::pbc::CodeName;
 
 /// Users of the paper's deployment, each with one message in a round.
 pub(super) const USERS: usize = 1 << 18;

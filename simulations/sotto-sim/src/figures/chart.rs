@@ -14,8 +14,7 @@ use plotters::element::{Circle, DashedPathElement, EmptyElement, PathElement, Re
 use plotters::series::{DashedLineSeries, LineSeries};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{BLACK, Color, IntoFont, RGBColor, ShapeStyle, TRANSPARENT, TextStyle, WHITE};
-
-use crate::table::short;
+use sotto_measuring::table::short;
 
 /// One pair of axes with lines.
 pub(crate) struct Panel {

@@ -6,6 +6,10 @@ use std::time::Instant;
 
 use anyhow::{Context, ensure};
 use indicatif::ProgressBar;
+use sotto_measuring::engine::EngineName;
+use sotto_measuring::progress;
+use sotto_measuring::proxy::{Link, Proxy};
+use sotto_measuring::table::{Column, Table, short, short_or_none};
 use sotto_session::Connection;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -14,10 +18,6 @@ use super::chart::{Bar, Bars, bars};
 use super::engines::{ELEMENT_BYTES, ENGINES, ensure_right, orders, power_of_two, runtime};
 use super::section::Figure;
 use crate::closed_loop::{Orders, Point, System, Took, Turns};
-use crate::engine::EngineName;
-use crate::progress;
-use crate::proxy::{Link, Proxy};
-use crate::table::{Column, Table, short, short_or_none};
 
 /// The paper's links: names and rates in bits per second.
 const LINKS: [(&str, f64); 4] =

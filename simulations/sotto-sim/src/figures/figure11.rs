@@ -4,6 +4,10 @@ use core::time::Duration;
 
 use anyhow::Context;
 use indicatif::ProgressBar;
+use sotto_measuring::cpu::cores;
+use sotto_measuring::engine::EngineName;
+use sotto_measuring::progress;
+use sotto_measuring::table::{Column, Table, short};
 use sotto_protocol::server::ATTEMPTS_MAX;
 use tokio::time::Instant;
 
@@ -11,10 +15,6 @@ use super::chart::{self, Panel, Scale, Series};
 use super::engines::{ELEMENT_BYTES, ENGINES, ensure_right, orders, runtime};
 use super::section::Figure;
 use crate::closed_loop::{Point, System, Took, Turns};
-use crate::cpu::cores;
-use crate::engine::EngineName;
-use crate::progress;
-use crate::table::{Column, Table, short};
 
 /// Cores of the paper's server.
 const PAPER_CORES: f64 = 16.0;

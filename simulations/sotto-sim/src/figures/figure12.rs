@@ -3,15 +3,16 @@
 use std::path::Path;
 
 use anyhow::ensure;
+use sotto_measuring::code::CodeName;
+use sotto_measuring::cpu::alone;
+use sotto_measuring::engine::EngineName;
+use sotto_measuring::table::{Column, Table, short, short_or_none};
 
 use super::chart::{Bars, Quantity, draw_beside_paper};
 use super::measured::Measurements;
 use super::section::Figure;
-use crate::cpu::alone;
-use crate::engine::EngineName;
 use crate::mpir::{Report, Setting};
-use crate::pbc::{Code, CodeName, Dimensions};
-use crate::table::{Column, Table, short, short_or_none};
+use crate::pbc::{Code, Dimensions};
 
 const ELEMENT_BYTES: usize = 288;
 

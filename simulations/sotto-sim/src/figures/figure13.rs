@@ -3,6 +3,10 @@
 use std::path::Path;
 
 use anyhow::{Context, ensure};
+use sotto_measuring::code::CodeName;
+use sotto_measuring::cpu::{alone, cores};
+use sotto_measuring::progress;
+use sotto_measuring::table::{Column, Table, short, short_or_none};
 
 use super::case_study::{BATCHES, SYSTEMS, System, USERS, code_title};
 use super::chart::{Bars, bars};
@@ -10,11 +14,7 @@ use super::engines::ELEMENT_BYTES;
 use super::measured::Measurements;
 use super::section::Figure;
 use crate::closed_loop;
-use crate::cpu::{alone, cores};
 use crate::mpir::{Report, Setting};
-use crate::pbc::CodeName;
-use crate::progress;
-use crate::table::{Column, Table, short, short_or_none};
 
 /// Clients that the paper's server answers in a round; its other users' messages are only stored.
 const PAPER_CLIENTS: usize = 32;

@@ -1,9 +1,10 @@
 //! Figure 14: what a round of messages costs a user's network.
 
+use sotto_measuring::table::{Column, Table, short, short_or_none};
+
 use super::case_study::{BATCHES, SYSTEMS, System, Traffic, USERS, code_title};
 use super::chart::{Bars, bars};
 use super::section::Figure;
-use crate::table::{Column, Table, short, short_or_none};
 
 /// One system's round.
 struct Row {

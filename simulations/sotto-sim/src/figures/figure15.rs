@@ -4,12 +4,13 @@ use anyhow::{Context, ensure};
 use pbc::{BatchCode, EncodingOracle, Oracle, PartitionedCode, Plan};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+use sotto_measuring::code::CodeName;
+use sotto_measuring::cpu::{alone, median, timed};
+use sotto_measuring::table::{Column, Table, short};
 
 use super::chart::{Quantity, beside_paper};
 use super::section::Figure;
-use crate::cpu::{alone, median, timed};
-use crate::pbc::{Code, CodeName, Dimensions};
-use crate::table::{Column, Table, short};
+use crate::pbc::{Code, Dimensions};
 
 const BATCH: usize = 64;
 const ELEMENT_BYTES: usize = 288;

@@ -1,9 +1,11 @@
 //! Figure 5: codewords, buckets and failure probability of the codes.
 
+use sotto_measuring::code::CodeName;
+use sotto_measuring::table::{Column, Table, short, short_or_none};
+
 use super::chart::{Quantity, beside_paper};
 use super::section::Figure;
-use crate::pbc::{Code, CodeName, Dimensions, Source, clopper_pearson, count_failures};
-use crate::table::{Column, Table, short, short_or_none};
+use crate::pbc::{Code, Dimensions, Source, clopper_pearson, count_failures};
 
 const ELEMENTS: usize = 262_144;
 

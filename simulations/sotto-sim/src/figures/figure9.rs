@@ -1,15 +1,15 @@
 //! Figure 9: what one retrieval costs client, server and network, for several sizes of the database.
 
 use anyhow::Context;
+use sotto_measuring::cpu::alone;
+use sotto_measuring::engine::EngineName;
+use sotto_measuring::progress;
+use sotto_measuring::table::{Table, short, short_or_none};
 
 use super::chart::{Quantity, beside_paper};
 use super::engines::{ELEMENT_BYTES, ENGINES, power_of_two};
 use super::section::Figure;
-use crate::cpu::alone;
-use crate::engine::EngineName;
 use crate::pir::{Report, measure};
-use crate::progress;
-use crate::table::{Table, short, short_or_none};
 
 /// The paper's database sizes.
 const SIZES: [usize; 3] = [65_536, 262_144, 1_048_576];

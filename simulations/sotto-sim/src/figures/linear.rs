@@ -8,12 +8,12 @@ use pir_core::PagePool;
 use pulp::Arch;
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
+use sotto_measuring::cpu::{alone, timed};
+use sotto_measuring::engine::{Client, EngineName};
+use sotto_measuring::table::{Column, Table, short, short_or_none};
 
 use super::chart::{Panel, Scale, Series, lines};
 use super::section::Figure;
-use crate::cpu::{alone, timed};
-use crate::engine::{Client, EngineName};
-use crate::table::{Column, Table, short, short_or_none};
 
 /// What the paper's evaluation claims, with the database that it is about.
 struct Claim {

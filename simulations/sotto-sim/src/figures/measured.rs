@@ -65,10 +65,11 @@ impl Measurements {
 mod tests {
     use std::io::Write;
 
+    use sotto_measuring::code::CodeName;
+    use sotto_measuring::engine::EngineName;
+
     use super::Measurements;
-    use crate::engine::EngineName;
     use crate::mpir::Setting;
-    use crate::pbc::CodeName;
 
     /// Hours of measurements must not be lost to an interruption, and none of another setting be taken for it.
     #[test]

@@ -5,10 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use sotto_measuring::machine::Machine;
 
 use super::item::Item;
 use super::section::{Figure, Section};
-use crate::machine::Machine;
 
 const HEAD: &str = "# Figures of the paper, measured again
 
@@ -84,8 +84,9 @@ mod tests {
     use core::time::Duration;
     use std::fs;
 
+    use sotto_measuring::table::Table;
+
     use super::{Figure, Item, Section, write};
-    use crate::table::Table;
 
     fn section(item: Item, cell: &str) -> Section {
         let mut table = Table::new(&format!("{}: costs", item.name()), vec!["n", "ms"]);

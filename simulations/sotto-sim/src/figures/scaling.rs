@@ -3,19 +3,19 @@
 mod point;
 mod text;
 
+use sotto_measuring::code::CodeName;
+use sotto_measuring::cpu::alone;
+use sotto_measuring::engine::EngineName;
+use sotto_measuring::progress;
+use sotto_measuring::table::Table;
 use sotto_protocol::BloomMapping;
 use sottod::Addressing;
 
 use super::chart::{self, Panel, Scale, Series};
 use super::engines::power_of_two;
 use super::section::Figure;
-use crate::cpu::alone;
-use crate::engine::EngineName;
 use crate::model::{Calibration, RoundSize, calibrate, default_code};
 use crate::mpir::{self, Report, Setting};
-use crate::pbc::CodeName;
-use crate::progress;
-use crate::table::Table;
 use point::{Group, Point, Theory};
 
 /// Batches for which the collection grows; the cost of the first is shown in its parts.

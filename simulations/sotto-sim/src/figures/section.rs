@@ -3,11 +3,11 @@
 use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use sotto_measuring::machine::{self, Machine};
+use sotto_measuring::table::Table;
 use time::OffsetDateTime;
 
 use super::item::Item;
-use crate::machine::{self, Machine};
-use crate::table::Table;
 
 /// What comes of a figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -3,15 +3,15 @@
 use anyhow::Context;
 use indicatif::ProgressBar;
 use mpir::{Form, RoundSpec};
+use sotto_measuring::cpu::alone;
+use sotto_measuring::engine::EngineName;
+use sotto_measuring::progress;
+use sotto_measuring::table::{Table, short_or_none};
 
 use super::chart::{Quantity, beside_paper};
 use super::engines::power_of_two;
 use super::section::Figure;
-use crate::cpu::alone;
-use crate::engine::EngineName;
 use crate::pir::{Report, measure};
-use crate::progress;
-use crate::table::{Table, short_or_none};
 
 /// That the paper gives of a database.
 const VALUES: usize = 5;

@@ -2,15 +2,16 @@
 
 use anyhow::ensure;
 use mpir::Form;
+use sotto_measuring::cpu::alone;
+use sotto_measuring::engine::EngineName;
+use sotto_measuring::progress;
+use sotto_measuring::table::{Column, Table, short, short_or_none};
 
 use super::chart::{Bars, bars};
 use super::engines::{ELEMENT_BYTES, power_of_two};
 use super::section::Figure;
-use crate::cpu::alone;
-use crate::engine::EngineName;
+use crate::pir;
 use crate::psir::{Measured, Name, PAPER, Serviced, Stay, measure, queries_of, serviced};
-use crate::table::{Column, Table, short, short_or_none};
-use crate::{pir, progress};
 
 /// The links of figure 3, and their bits per second.
 const LINKS: [(&str, f64); 3] =

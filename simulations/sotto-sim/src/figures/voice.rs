@@ -3,16 +3,16 @@
 use anyhow::Context;
 use indicatif::ProgressBar;
 use mpir::{Form, RoundSpec};
+use sotto_measuring::cpu::alone;
+use sotto_measuring::engine::EngineName;
+use sotto_measuring::progress;
+use sotto_measuring::table::{Column, Table, short, short_or_none};
 
 use super::chart::{Bars, bars};
 use super::comparison::ENGINES;
 use super::engines::power_of_two;
 use super::section::Figure;
-use crate::cpu::alone;
-use crate::engine::EngineName;
 use crate::pir::{Report, measure};
-use crate::progress;
-use crate::table::{Column, Table, short, short_or_none};
 
 const USERS: usize = 1 << 20;
 const ELEMENT_BYTES: usize = 96;

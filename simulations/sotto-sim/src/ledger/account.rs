@@ -8,14 +8,13 @@ use bytes::Bytes;
 use mpir::{Engine, EngineClient};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use sotto_measuring::asking::{Asked, ask, blocking, sent};
 use sotto_protocol::mapping::Outcome;
 use sotto_protocol::{Deposit, Manifest, OwnSlot, Round, ServerParameters};
 use sotto_session::{ConnectError, Connection, ConnectionSettings, Session, round_spec};
 use sotto_wire::{Failure, Refused};
 use tokio::sync::{Mutex, watch};
 use tokio::time::{Instant, sleep, timeout_at};
-
-use crate::asking::{Asked, ask, blocking, sent};
 
 /// Before the same is asked again of a node that has refused for now, or of the next one.
 const PAUSE: Duration = Duration::from_millis(200);

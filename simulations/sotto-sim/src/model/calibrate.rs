@@ -8,6 +8,9 @@ use rand::{Rng, RngExt, SeedableRng};
 use rayon::ThreadPool;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use serde::{Deserialize, Serialize};
+use sotto_measuring::cpu::{Stages, process_timed, timed};
+use sotto_measuring::engine::{Client, EngineName};
+use sotto_measuring::machine::{self, Machine};
 use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::{Deposit, Label, SealedBox};
 use sottod::{Addressing, Preference};
@@ -18,9 +21,6 @@ use super::sizes::{BucketSize, VoceSize, default_code};
 use super::uncertainty::{Uncertainty, mean, spread};
 use super::{transport, voce};
 use crate::closed_loop;
-use crate::cpu::{Stages, process_timed, timed};
-use crate::engine::{Client, EngineName};
-use crate::machine::{self, Machine};
 
 /// What Voce's constants are of: 1 since queries and buckets have their own.
 const MODEL: u8 = 1;

@@ -1,10 +1,10 @@
 //! The constants, and the laws that they stand in.
 
 use serde::{Deserialize, Serialize};
+use sotto_measuring::cpu::Stages;
 
 use super::fit;
 use super::sizes::{BucketSize, RoundSize};
-use crate::cpu::Stages;
 
 /// CPU time of one thread on the machine that was measured, microseconds. With Voce those of answers and set-up mean what is said
 /// at each, and the others are 0.
@@ -124,10 +124,10 @@ impl Constants {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "inside tests, failing loudly is the point")]
 pub(crate) mod tests {
+    use sotto_measuring::engine::EngineName;
     use sottod::Addressing;
 
     use super::{BucketSize, Constants, RoundSize};
-    use crate::engine::EngineName;
 
     /// Round numbers, to calculate with by hand.
     pub(crate) const BY_HAND: Constants = Constants {

@@ -6,14 +6,13 @@ use pbc::{DEFAULT_CHOICES, Family, choose_buckets, recommended_buckets};
 use pir_core::sealpir::Parameters;
 use pir_core::voce::{Ending, Shape};
 use pir_core::{Scheme, SealPir};
+use sotto_measuring::code::CodeName;
+use sotto_measuring::engine::EngineName;
 use sotto_protocol::deposit::{BOX_BYTES, DEPOSIT_BYTES};
 use sotto_protocol::manifest::{ENTRIES_MAX, expected_bucket_size, mapping_bytes};
 use sotto_protocol::table::{LOT_SLOTS, SENT_BYTES};
 use sotto_protocol::{CodeKind, CodeShape, Table};
 use sottod::{Addressing, Preference};
-
-use crate::engine::EngineName;
-use crate::pbc::CodeName;
 
 /// SHA-256.
 const DIGEST_BYTES: usize = 32;

@@ -5,14 +5,14 @@ use mpir::{Contents, Form, PreparedRound, Query, RoundSpec};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use rayon::ThreadPool;
+use sotto_measuring::cpu::{process_timed, timed};
+use sotto_measuring::engine::{Client, EngineName};
 use sotto_protocol::deposit::BOX_BYTES;
 use sottod::Preference;
 
 use super::fit::{fit, predict, residual};
 use super::sizes::{VoceSize, voce_shape};
 use super::uncertainty::{Uncertainty, mean, spread};
-use crate::cpu::{process_timed, timed};
-use crate::engine::{Client, EngineName};
 
 /// Clients that are answered together, as a server does it.
 const TILE: u64 = 16;

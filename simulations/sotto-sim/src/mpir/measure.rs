@@ -9,13 +9,14 @@ use pbc::{Encoding, EncodingOracle, Oracle, PartitionedCode, Plan};
 use pir_core::ring::Backend;
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
+use sotto_measuring::code::CodeName;
+use sotto_measuring::cpu::{Stages, median, timed};
+use sotto_measuring::engine::Client;
+use sotto_measuring::progress;
 
 use super::report::Report;
 use super::setting::Setting;
-use crate::cpu::{Stages, median, timed};
-use crate::engine::Client;
-use crate::pbc::{Code, CodeName, Dimensions};
-use crate::progress;
+use crate::pbc::{Code, Dimensions};
 
 /// Single queries that are measured; all of them cost the same.
 const SINGLE_QUERIES: usize = 8;

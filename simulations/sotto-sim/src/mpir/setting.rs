@@ -1,9 +1,8 @@
 //! What is to be measured.
 
 use serde::{Deserialize, Serialize};
-
-use crate::engine::EngineName;
-use crate::pbc::CodeName;
+use sotto_measuring::code::CodeName;
+use sotto_measuring::engine::EngineName;
 
 /// What to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Args, Serialize, Deserialize)]

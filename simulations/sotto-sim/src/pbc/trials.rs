@@ -4,9 +4,9 @@ use pbc::BatchCode;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{Rng, RngExt, SeedableRng};
 use rayon::prelude::{IntoParallelIterator, ParallelIterator};
+use sotto_measuring::progress;
 
 use super::code::{Code, Dimensions};
-use crate::progress;
 
 /// Batches that share one seed: a fresh code costs more than a fresh set of keys.
 const TRIALS_PER_SEED: u64 = 1_000;

@@ -243,11 +243,11 @@ impl Need {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "inside tests, failing loudly is the point")]
 pub(super) mod tests {
+    use sotto_measuring::engine::EngineName;
+    use sotto_measuring::machine::Machine;
     use sottod::{Addressing, Preference};
 
     use super::{Assumptions, Between, Need};
-    use crate::engine::EngineName;
-    use crate::machine::Machine;
     use crate::model::RoundSize;
     use crate::model::tests::BY_HAND;
     use crate::model::{Calibration, Uncertainty};

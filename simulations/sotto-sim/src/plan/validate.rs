@@ -5,13 +5,13 @@
 
 use anyhow::ensure;
 use serde::Serialize;
+use sotto_measuring::engine::EngineName;
+use sotto_measuring::progress;
 use sottod::Preference;
 
 use super::estimate::Need;
 use crate::closed_loop::{self, Config};
-use crate::engine::EngineName;
 use crate::model::Calibration;
-use crate::progress;
 
 /// The most that a prediction may be off, relatively.
 const OFF_MAX: f64 = 0.2;

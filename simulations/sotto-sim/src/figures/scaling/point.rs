@@ -1,6 +1,7 @@
 //! A measurement beside the model.
 
-use crate::cpu::Stages;
+use sotto_measuring::cpu::Stages;
+
 use crate::model::RoundSize;
 use crate::mpir::Report;
 

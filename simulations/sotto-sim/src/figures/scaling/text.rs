@@ -1,11 +1,11 @@
 //! What the report says of the scaling laws: every number is computed from the constants or the measurements.
 
 use anyhow::Context;
+use sotto_measuring::table::short;
 
 use super::point::{Group, Point};
 use crate::figures::engines::power_of_two;
 use crate::model::{BucketSize, Calibration, RoundSize, residual};
-use crate::table::short;
 
 pub(super) const DIFFERS: &str = "The paper has no such figure. Its section 3 gives the law of EXPAND and of the answer in \
     numbers of operations; its figures 9 and 12 give times at three sizes of the database and three of the batch.";

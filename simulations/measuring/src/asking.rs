@@ -16,7 +16,7 @@ use sotto_protocol::{BloomMapping, Deposit, Lookup, Manifest, Table};
 use tokio::sync::oneshot;
 
 /// A deposit as it is sent: on a server with slots, a part of the label serves as the knock.
-pub(crate) fn sent(deposit: &Deposit, slots: bool) -> Vec<u8> {
+pub fn sent(deposit: &Deposit, slots: bool) -> Vec<u8> {
     let encoded = deposit.encode();
     let label_bytes = encoded.len() - BOX_BYTES;
     let sent_label = if slots { SENT_BYTES - BOX_BYTES } else { label_bytes };
@@ -24,7 +24,7 @@ pub(crate) fn sent(deposit: &Deposit, slots: bool) -> Vec<u8> {
 }
 
 /// A multi-query, with what is needed to judge its answers.
-pub(crate) struct Asked {
+pub struct Asked {
     pending: Box<dyn Pending>,
     code: Box<dyn BatchCode>,
     readings: Vec<Reading>,
@@ -33,9 +33,11 @@ pub(crate) struct Asked {
 }
 
 /// A multi-query that is asked again in the rounds of an epoch, and what it was made for.
-pub(crate) struct Standing {
-    pub(crate) query: Bytes,
-    pub(crate) digest: [u8; 32],
+pub struct Standing {
+    /// As it was sent.
+    pub query: Bytes,
+    /// Its SHA-256, by which it is named in the other rounds.
+    pub digest: [u8; 32],
     spec: RoundSpec,
     pending: Box<dyn Pending>,
     places: Places,
@@ -43,7 +45,10 @@ pub(crate) struct Standing {
 
 impl Standing {
     /// What was asked, if it is to be asked again.
-    pub(crate) fn new(spec: RoundSpec, query: &Bytes, asked: Asked) -> anyhow::Result<(Arc<Self>, Asked)> {
+    ///
+    /// # Errors
+    /// If the engine's queries do not stand, or nothing was asked in a table.
+    pub fn new(spec: RoundSpec, query: &Bytes, asked: Asked) -> anyhow::Result<(Arc<Self>, Asked)> {
         let again = asked.pending.again(&spec).context("an engine whose queries do not stand")?;
         let places = asked.places.clone().context("no table")?;
         let digest = Sha256::digest(query).into();
@@ -52,7 +57,10 @@ impl Standing {
     }
 
     /// What is read in another round; nothing if that is not to be asked in the same bytes.
-    pub(crate) fn again(
+    ///
+    /// # Errors
+    /// If the round's table does not have the slots that are wanted.
+    pub fn again(
         &self,
         spec: &RoundSpec,
         manifest: &Manifest,
@@ -67,8 +75,11 @@ impl Standing {
 }
 
 /// Looks the wanted labels or slots up and asks for them: what `sotto_protocol::Client::lookup` does with the labels of contacts,
-/// with the same parts.
-pub(crate) fn ask(
+/// with the same parts. The request's bytes come first.
+///
+/// # Errors
+/// If the mapping is none of this round, a slot is outside of its table, or the engine refuses the round.
+pub fn ask(
     pir: &Mutex<Box<dyn EngineClient>>,
     spec: RoundSpec,
     manifest: &Manifest,
@@ -112,7 +123,7 @@ fn place(table: Table, deposit: &Deposit) -> anyhow::Result<Sought> {
 impl Asked {
     /// Extracts all buckets and compares what was wanted with what was deposited: what the mapping says of each, and whether
     /// its box came back, bit by bit.
-    pub(crate) fn judge(self, hint: &Bytes, answer: &Bytes) -> Vec<(Deposit, Outcome, bool)> {
+    pub fn judge(self, hint: &Bytes, answer: &Bytes) -> Vec<(Deposit, Outcome, bool)> {
         let elements = self.pending.read(hint, answer);
         let elements: Option<Vec<&[u8]>> = elements.iter().map(|element| element.as_deref().ok()).collect();
         let judge = |(wanted, reading): (Deposit, &Reading)| {
@@ -129,9 +140,10 @@ impl Asked {
 }
 
 /// Work of the clients, on as many threads as there are processors: real clients do not share a machine.
-pub(crate) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> anyhow::Result<T> {
+///
+/// # Errors
+/// If it panicked.
+pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> anyhow::Result<T> {
     let (reply, result) = oneshot::channel();
     // If nobody waits any more, nobody misses the result.
     let start = move || rayon::spawn(move || drop(reply.send(work())));

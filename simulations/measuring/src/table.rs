@@ -4,39 +4,44 @@ use serde::{Deserialize, Serialize};
 
 /// Rows of cells below a header.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Table {
-    pub(crate) title: String,
-    pub(crate) header: Vec<String>,
-    pub(crate) rows: Vec<Vec<String>>,
-    pub(crate) notes: Vec<String>,
+pub struct Table {
+    /// For people, above it; not in CSV.
+    pub title: String,
+    /// The names of the columns.
+    pub header: Vec<String>,
+    rows: Vec<Vec<String>>,
+    notes: Vec<String>,
 }
 
 /// What stands above a column, and what of a row stands in it.
-pub(crate) type Column<R> = (&'static str, fn(&R) -> String);
+pub type Column<R> = (&'static str, fn(&R) -> String);
 
 impl Table {
     /// A table of the columns and rows.
-    pub(crate) fn of<R>(title: &str, columns: &[Column<R>], rows: &[R]) -> Self {
+    pub fn of<R>(title: &str, columns: &[Column<R>], rows: &[R]) -> Self {
         let mut table = Self::new(title, columns.iter().map(|(name, _)| *name).collect());
         rows.iter().for_each(|row| table.row(columns.iter().map(|(_, cell)| cell(row)).collect()));
         table
     }
 
-    pub(crate) fn new(title: &str, header: Vec<&str>) -> Self {
+    /// One without rows.
+    pub fn new(title: &str, header: Vec<&str>) -> Self {
         let header = header.into_iter().map(str::to_owned).collect();
         Self { title: title.to_owned(), header, rows: Vec::new(), notes: Vec::new() }
     }
 
-    pub(crate) fn row(&mut self, cells: Vec<String>) {
+    /// Another row, of a cell for each column.
+    pub fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
     }
 
     /// A paragraph below the table; not in CSV.
-    pub(crate) fn note(&mut self, note: String) {
+    pub fn note(&mut self, note: String) {
         self.notes.push(note);
     }
 
-    pub(crate) fn csv(&self) -> String {
+    /// The header and the cells.
+    pub fn csv(&self) -> String {
         let line =
             |cells: &mut dyn Iterator<Item = &str>| cells.map(quoted).collect::<Vec<_>>().join(",") + "\n";
         let header = line(&mut self.header.iter().map(String::as_str));
@@ -45,12 +50,12 @@ impl Table {
     }
 
     /// The title, the cells and the notes.
-    pub(crate) fn markdown(&self) -> String {
+    pub fn markdown(&self) -> String {
         format!("{}\n\n{}", self.title, self.markdown_body())
     }
 
     /// The cells and the notes.
-    pub(crate) fn markdown_body(&self) -> String {
+    pub fn markdown_body(&self) -> String {
         let line = |cells: &mut dyn Iterator<Item = &str>| {
             format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "))
         };
@@ -67,7 +72,7 @@ impl Table {
 }
 
 /// Three digits, for people.
-pub(crate) fn short(value: f64) -> String {
+pub fn short(value: f64) -> String {
     match value {
         0.0 => "0".to_owned(),
         _ if !(0.01..1e6).contains(&value) => format!("{value:.1e}"),
@@ -79,7 +84,7 @@ pub(crate) fn short(value: f64) -> String {
 }
 
 /// The same where there is a value.
-pub(crate) fn short_or_none(value: Option<f64>) -> String {
+pub fn short_or_none(value: Option<f64>) -> String {
     value.map_or("-".to_owned(), short)
 }
 

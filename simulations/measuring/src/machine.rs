@@ -9,18 +9,18 @@ use crate::cpu::cores;
 
 /// The machine, as far as it matters to times.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Machine {
-    pub(crate) processor: String,
-    pub(crate) cores: usize,
+pub struct Machine {
+    processor: String,
+    cores: usize,
     /// Bytes; 0 where the system does not tell.
-    pub(crate) memory: u64,
+    memory: u64,
     /// The arithmetic kernel in use.
-    pub(crate) kernel: String,
+    kernel: String,
 }
 
 impl Machine {
     /// The one this runs on.
-    pub(crate) fn here() -> Self {
+    pub fn here() -> Self {
         let processors = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let field = |name: &str| field(&processors, name).map(str::to_owned);
         let model = field("model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned());
@@ -38,7 +38,7 @@ impl Machine {
     }
 
     /// One line for people.
-    pub(crate) fn describe(&self) -> String {
+    pub fn describe(&self) -> String {
         let Self { processor, cores, memory, kernel } = self;
         let gibibytes = *memory as f64 / (1_u64 << 30) as f64;
         let memory = if *memory == 0 { String::new() } else { format!(", {gibibytes:.0} GiB of memory") };
@@ -48,7 +48,7 @@ impl Machine {
 }
 
 /// Memory that a new process could have, bytes, if the system tells.
-pub(crate) fn available_memory() -> Option<u64> {
+pub fn available_memory() -> Option<u64> {
     memory("MemAvailable")
 }
 
@@ -69,7 +69,7 @@ fn field_number(text: &str, name: &str) -> Option<u64> {
 }
 
 /// The commit of the tree this was compiled from, marked where files have changed since; nothing without git.
-pub(crate) fn commit() -> Option<String> {
+pub fn commit() -> Option<String> {
     let git = |arguments: &[&str]| {
         let output = Command::new("git").current_dir(env!("CARGO_MANIFEST_DIR")).args(arguments).output();
         let output = output.ok().filter(|output| output.status.success())?;

@@ -17,7 +17,7 @@ use sottod::Preference;
 /// An engine on the command line and in measurements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum EngineName {
+pub enum EngineName {
     /// SealPIR on S2048: what Sotto runs.
     #[default]
     Sealpir,
@@ -86,12 +86,12 @@ pub(crate) enum EngineName {
 
 impl EngineName {
     /// The engine, by the preference that a server has if nothing else is said.
-    pub(crate) fn engine(self) -> Arc<dyn Engine> {
+    pub fn engine(self) -> Arc<dyn Engine> {
         self.preferring(Preference::default())
     }
 
     /// The engine, whose rounds are arranged by a preference; only Voce's know any.
-    pub(crate) fn preferring(self, preference: Preference) -> Arc<dyn Engine> {
+    pub fn preferring(self, preference: Preference) -> Arc<dyn Engine> {
         match self {
             Self::Voce => sottod::EngineName::Voce.engine(preference),
             Self::VoceHint => sottod::EngineName::VoceHint.engine(preference),
@@ -125,7 +125,7 @@ impl EngineName {
     }
 
     /// Whether it has less than 128 bits of security, as a paper has it: servers do not run it.
-    pub(crate) const fn is_insecure(self) -> bool {
+    pub const fn is_insecure(self) -> bool {
         self.insecure_profile().is_some()
     }
 
@@ -147,7 +147,7 @@ impl EngineName {
     }
 
     /// Whether the first stage of an answer is an expansion; otherwise, queries are only parsed.
-    pub(crate) const fn expands(self) -> bool {
+    pub const fn expands(self) -> bool {
         matches!(
             self,
             Self::Sealpir
@@ -163,7 +163,7 @@ impl EngineName {
     }
 
     /// Clients whose queries are worth answering in one pass.
-    pub(crate) const fn tile(self) -> usize {
+    pub const fn tile(self) -> usize {
         if matches!(self, Self::PaperT20 | Self::PaperT23 | Self::Paillierpsir | Self::PaillierpsirPaper) {
             1
         } else {
@@ -172,29 +172,41 @@ impl EngineName {
     }
 
     /// How a server arranges a round by a preference.
-    pub(crate) fn profile(self, form: Form, preference: Preference) -> Result<Profile, Error> {
+    ///
+    /// # Errors
+    /// If the engine cannot arrange such a round.
+    pub fn profile(self, form: Form, preference: Preference) -> Result<Profile, Error> {
         self.insecure_profile().map_or_else(|| self.preferring(preference).profile(form), Ok)
     }
 
     /// A round to measure. Unless another arrangement is given, it is the one that a server would choose.
-    pub(crate) fn round(self, form: Form, profile: Option<Profile>) -> Result<RoundSpec, Error> {
+    ///
+    /// # Errors
+    /// If the engine cannot arrange such a round.
+    pub fn round(self, form: Form, profile: Option<Profile>) -> Result<RoundSpec, Error> {
         let profile = profile.map_or_else(|| self.profile(form, Preference::default()), Ok)?;
         Ok(RoundSpec { seed: [0; 32], whitening: [0; 32], round: 0, form, profile })
     }
 
     /// Whether it is one of Voce's, which pack what they answer.
-    pub(crate) fn packs(self) -> bool {
+    pub fn packs(self) -> bool {
         matches!(self, Self::Voce | Self::VoceHint | Self::VoceApart)
     }
 
     /// A round of one database, arranged as one of many buckets is.
-    pub(crate) fn bucket(self, elements: usize, element_bytes: usize) -> Result<RoundSpec, Error> {
+    ///
+    /// # Errors
+    /// If the engine cannot arrange such a round.
+    pub fn bucket(self, elements: usize, element_bytes: usize) -> Result<RoundSpec, Error> {
         let form = |buckets| Form { buckets, elements, element_bytes };
         self.round(form(1), Some(self.round(form(2), None)?.profile))
     }
 
     /// How the databases of a round are arranged.
-    pub(crate) fn arrangement(self, round: &RoundSpec) -> Result<Arrangement, pir_core::Error> {
+    ///
+    /// # Errors
+    /// If the round's profile is none of this engine's for a database of this form.
+    pub fn arrangement(self, round: &RoundSpec) -> Result<Arrangement, pir_core::Error> {
         let (Form { elements, element_bytes, .. }, Profile(profile)) = (round.form, &round.profile);
         Ok(match self {
             Self::Sealpir => {
@@ -254,23 +266,24 @@ impl EngineName {
 
 /// How a database is arranged.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct Arrangement {
-    pub(crate) dimensions: usize,
-    pub(crate) rows: usize,
+pub struct Arrangement {
+    /// By which an element is selected.
+    pub dimensions: usize,
+    rows: usize,
     /// Of one part.
-    pub(crate) columns: usize,
+    columns: usize,
     /// Sets of columns, or of rows, under the same selectors, if there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) parts: Option<usize>,
+    parts: Option<usize>,
     /// Of a third dimension.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) planes: Option<usize>,
+    planes: Option<usize>,
     /// Of EXPAND; for the rows if those and the columns are expanded apart.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) levels: Option<u32>,
+    levels: Option<u32>,
     /// log2 of a plaintext modulus that depends on the database.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) plaintext_bits: Option<u32>,
+    plaintext_bits: Option<u32>,
 }
 
 impl Arrangement {
@@ -350,13 +363,19 @@ fn of_double<const N: usize>(
 }
 
 /// A client, and its keys as the server holds them.
-pub(crate) struct Client {
-    pub(crate) half: Box<dyn EngineClient>,
-    pub(crate) keys: PublicKeys,
+pub struct Client {
+    /// What it asks with.
+    pub half: Box<dyn EngineClient>,
+    /// What the server answers it with.
+    pub keys: PublicKeys,
 }
 
 impl Client {
-    pub(crate) fn new(engine: &dyn Engine, seed: &[u8; 32]) -> Result<Self, Error> {
+    /// One whose keys follow from the seed.
+    ///
+    /// # Errors
+    /// If the engine does not take the keys that it has made.
+    pub fn new(engine: &dyn Engine, seed: &[u8; 32]) -> Result<Self, Error> {
         let half = engine.client(seed);
         let keys = engine.public_keys(&half.public_keys())?;
         Ok(Self { half, keys })

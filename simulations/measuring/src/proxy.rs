@@ -28,9 +28,11 @@ const LATENESS: Duration = Duration::from_millis(10);
 
 /// A link, the same in both directions.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Link {
-    pub(crate) bits_per_second: f64,
-    pub(crate) round_trip: Duration,
+pub struct Link {
+    /// So much leaves it, and no more.
+    pub bits_per_second: f64,
+    /// To the other end and back, for what has no length.
+    pub round_trip: Duration,
 }
 
 /// One direction of a link: a token bucket that saves no tokens. What is sent leaves piece by piece at the link's rate,
@@ -116,16 +118,17 @@ async fn pump(
 
 /// Bytes in the streams of TCP: TLS and all above it, without the headers of packets.
 #[derive(Clone, Copy, Debug, Default, Add, Sub, Sum)]
-pub(crate) struct Traffic {
+pub struct Traffic {
     /// From the clients to the server.
-    pub(crate) up: u64,
+    pub up: u64,
     /// From the server to the clients.
-    pub(crate) down: u64,
+    pub down: u64,
 }
 
 /// A listener on loopback in front of a server. Dropping it ends all connections.
-pub(crate) struct Proxy {
-    pub(crate) address: SocketAddr,
+pub struct Proxy {
+    /// Where it listens.
+    pub address: SocketAddr,
     /// Up and down.
     counts: Arc<[AtomicU64; 2]>,
     task: AbortHandle,
@@ -133,7 +136,10 @@ pub(crate) struct Proxy {
 
 impl Proxy {
     /// Every connection has a link of its own, if there is one.
-    pub(crate) async fn start(link: Option<Link>, server: SocketAddr) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// If it cannot listen.
+    pub async fn start(link: Option<Link>, server: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let counts = Arc::<[AtomicU64; 2]>::default();
@@ -150,7 +156,7 @@ impl Proxy {
     }
 
     /// What has passed so far.
-    pub(crate) fn traffic(&self) -> Traffic {
+    pub fn traffic(&self) -> Traffic {
         let [up, down] = self.counts.each_ref().map(|count| count.load(Ordering::Relaxed));
         Traffic { up, down }
     }
