@@ -2,7 +2,6 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that talks to people")]
 
-mod closed_loop;
 mod demo;
 mod figures;
 mod ledger;
@@ -31,9 +30,9 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// A real server and real clients, whose rounds go on as soon as all of them are done.
-    ClosedLoop(closed_loop::Arguments),
+    ClosedLoop(sotto_closed_loop::Arguments),
     /// The server's process of such a loop.
-    #[command(name = closed_loop::SUBCOMMAND, hide = true)]
+    #[command(name = sotto_closed_loop::SUBCOMMAND, hide = true)]
     ClosedLoopServer { orders: String },
     /// A person who talks with another over a server that runs.
     Demo(demo::Arguments),
@@ -67,8 +66,8 @@ fn main() -> ExitCode {
 
 fn run() -> anyhow::Result<ExitCode> {
     match Arguments::parse().command {
-        Command::ClosedLoop(arguments) => closed_loop::run(&arguments)?,
-        Command::ClosedLoopServer { orders } => closed_loop::serve(&orders)?,
+        Command::ClosedLoop(arguments) => sotto_closed_loop::run(&arguments)?,
+        Command::ClosedLoopServer { orders } => sotto_closed_loop::serve(&orders)?,
         Command::Demo(arguments) => demo::run(&arguments)?,
         Command::Ledger(arguments) => return ledger::run(&arguments),
         Command::Figures(arguments) => figures::run(&arguments)?,

@@ -8,6 +8,7 @@ use anyhow::Context;
 use indicatif::ProgressBar;
 use pir_core::ring::Backend;
 use serde::{Deserialize, Serialize};
+use sotto_closed_loop::{Config, Refused, Report, gather_ms, run_once};
 use sotto_measuring::code::CodeName;
 use sotto_measuring::engine::EngineName;
 use sotto_measuring::progress;
@@ -18,7 +19,6 @@ use super::chart::{Bar, Bars, bars};
 use super::engines::{ELEMENT_BYTES, power_of_two};
 use super::measured::Kept;
 use super::section::Figure;
-use crate::closed_loop::{Config, Refused, Report, gather_ms, run_once};
 
 /// In the order of the table: ours, then those of the papers; but PSIR over Paillier, of which a row takes a quarter of an hour.
 pub(super) const ENGINES: [EngineName; 14] = [

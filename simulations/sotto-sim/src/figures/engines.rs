@@ -1,13 +1,12 @@
 //! What figures 9, 10 and 11 share: the engines that they compare, and servers with their databases.
 
 use anyhow::{Context, ensure};
+use sotto_closed_loop::{GATHER_MS, Orders, TILE, Took};
 use sotto_measuring::code::CodeName;
 use sotto_measuring::cpu::cores;
 use sotto_measuring::engine::EngineName;
 use sottod::Preference;
 use tokio::runtime::Runtime;
-
-use crate::closed_loop::{GATHER_MS, Orders, TILE, Took};
 
 /// Of every element, as in the paper.
 pub(super) const ELEMENT_BYTES: usize = 288;

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Context, ensure};
 use indicatif::ProgressBar;
+use sotto_closed_loop::{Orders, Point, System, Took, Turns};
 use sotto_measuring::engine::EngineName;
 use sotto_measuring::progress;
 use sotto_measuring::proxy::{Link, Proxy};
@@ -17,7 +18,6 @@ use tokio::net::{TcpListener, TcpStream};
 use super::chart::{Bar, Bars, bars};
 use super::engines::{ELEMENT_BYTES, ENGINES, ensure_right, orders, power_of_two, runtime};
 use super::section::Figure;
-use crate::closed_loop::{Orders, Point, System, Took, Turns};
 
 /// The paper's links: names and rates in bits per second.
 const LINKS: [(&str, f64); 4] =

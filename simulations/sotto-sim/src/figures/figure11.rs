@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use anyhow::Context;
 use indicatif::ProgressBar;
+use sotto_closed_loop::{Point, System, Took, Turns};
 use sotto_measuring::cpu::cores;
 use sotto_measuring::engine::EngineName;
 use sotto_measuring::progress;
@@ -14,7 +15,6 @@ use tokio::time::Instant;
 use super::chart::{self, Panel, Scale, Series};
 use super::engines::{ELEMENT_BYTES, ENGINES, ensure_right, orders, runtime};
 use super::section::Figure;
-use crate::closed_loop::{Point, System, Took, Turns};
 
 /// Cores of the paper's server.
 const PAPER_CORES: f64 = 16.0;

@@ -13,7 +13,6 @@ use super::chart::{Bars, bars};
 use super::engines::ELEMENT_BYTES;
 use super::measured::Measurements;
 use super::section::Figure;
-use crate::closed_loop;
 use crate::mpir::{Report, Setting};
 
 /// Clients that the paper's server answers in a round; its other users' messages are only stored.
@@ -176,7 +175,7 @@ impl Plan {
         if !system.traffic(k, self.users)?.fits() {
             return Ok(None);
         }
-        let config = closed_loop::Config {
+        let config = sotto_closed_loop::Config {
             users: u32::try_from(self.users)?,
             clients: self.clients,
             retrieve: u16::try_from(k)?,
@@ -185,12 +184,12 @@ impl Plan {
             prefer: sottod::Preference::Balanced,
             code: if k == 1 { CodeName::Cuckoo } else { system.code(k) },
             threads: None,
-            gather_ms: closed_loop::GATHER_MS,
+            gather_ms: sotto_closed_loop::GATHER_MS,
             without_bare: true,
             seed: 1,
         };
         let progress = progress::bar(0, "");
-        let report = closed_loop::run_once(&config, &progress);
+        let report = sotto_closed_loop::run_once(&config, &progress);
         progress.finish_and_clear();
         let report = report.with_context(|| format!("{} in a closed loop", system.name))?;
         report.ensure_sound().context(system.name)?;

@@ -20,7 +20,6 @@ use super::fit::{fit, residual};
 use super::sizes::{BucketSize, VoceSize, default_code};
 use super::uncertainty::{Uncertainty, mean, spread};
 use super::{transport, voce};
-use crate::closed_loop;
 
 /// What Voce's constants are of: 1 since queries and buckets have their own.
 const MODEL: u8 = 1;
@@ -346,7 +345,8 @@ fn of_round(boxes: usize, repeats: usize) -> anyhow::Result<[f64; 3]> {
     let (mut contents, mut times) = (Vec::new(), Vec::new());
     // The first one gets its memory from the system.
     for number in 0..=repeats {
-        let (encoding, built) = closed_loop::build(&*code, &seed, &mut deposits.clone(), &mut contents)?;
+        let (encoding, built) =
+            sotto_closed_loop::build(&*code, &seed, &mut deposits.clone(), &mut contents)?;
         let codewords = (code.bucket_count() * encoding.largest()) as f64;
         if number > 0 {
             times.push([built.arrange / boxes as f64, built.encode / codewords, built.mapping / codewords]);

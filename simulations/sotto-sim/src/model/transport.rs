@@ -1,12 +1,12 @@
 //! What it costs a server to move bytes, with all that it does beside answers: TLS, gRPC, deposits.
 
 use anyhow::Context;
+use sotto_closed_loop::{Config, GATHER_MS, run_once};
 use sotto_measuring::code::CodeName;
 use sotto_measuring::engine::EngineName;
 use sotto_measuring::progress;
 
 use super::fit::fit;
-use crate::closed_loop::{Config, GATHER_MS, run_once};
 
 /// CPU time of the server, microseconds: for the calls of one client in a round, and for a KiB that they carry. From rounds
 /// that carry little and rounds that carry much.

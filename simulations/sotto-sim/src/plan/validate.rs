@@ -5,12 +5,12 @@
 
 use anyhow::ensure;
 use serde::Serialize;
+use sotto_closed_loop::Config;
 use sotto_measuring::engine::EngineName;
 use sotto_measuring::progress;
 use sottod::Preference;
 
 use super::estimate::Need;
-use crate::closed_loop::{self, Config};
 use crate::model::Calibration;
 
 /// The most that a prediction may be off, relatively.
@@ -100,7 +100,7 @@ fn closed_loop(
     users: u32,
     need: &Need,
     (engine, prefer): (EngineName, Preference),
-) -> anyhow::Result<closed_loop::Report> {
+) -> anyhow::Result<sotto_closed_loop::Report> {
     let config = Config {
         users,
         clients: arguments.clients,
@@ -110,18 +110,18 @@ fn closed_loop(
         prefer,
         code: need.round.code_name(),
         threads: None,
-        gather_ms: closed_loop::gather_ms(arguments.clients),
+        gather_ms: sotto_closed_loop::gather_ms(arguments.clients),
         without_bare: true,
         seed: 1,
     };
     let progress = progress::bar(0, "");
-    let report = closed_loop::run_once(&config, &progress)?;
+    let report = sotto_closed_loop::run_once(&config, &progress)?;
     progress.finish_and_clear();
     report.ensure_sound()?;
     Ok(report)
 }
 
-fn compare(users: u32, needs: &[Need; 2], report: &closed_loop::Report) -> Compared {
+fn compare(users: u32, needs: &[Need; 2], report: &sotto_closed_loop::Report) -> Compared {
     let mean = |of: &dyn Fn(&Need) -> f64| needs.iter().map(of).sum::<f64>() / needs.len() as f64;
     let (predicted_ms, measured_ms) =
         (mean(&Need::every_round_ms), 1e3 * report.core_seconds_per_client_round);

@@ -1,5 +1,20 @@
 //! `sotto-sim closed-loop`: a real server, real clients, and rounds that go on as soon as all of them are done
-//! (paper, section 7.4).
+//! (paper, section 7.4); and the parts of it, of which other measurements are made.
+//!
+//! [`run_once`] takes a [`Config`] to a [`Report`] (`config.rs`, `run.rs`, `report.rs`; `files.rs` writes it). It plays rounds in
+//! a [`System`] (`system.rs`): clients (`client.rs`), who take [`Turns`] (`turns.rs`) and tell what each of them [`Took`], and a
+//! server in a process of its own, seen from outside (`child.rs`) and from inside (`server.rs`, `observed.rs`). The two
+//! processes speak in lines (`lines.rs`), the first of which are the [`Orders`]. `bench.rs` has the bare stages of a round, by
+//! which the server is judged, and `check.rs` has one answer computed again.
+//!
+//! The server's process is the program itself, started again under [`SUBCOMMAND`]: a program that plays closed loops calls
+//! [`serve`] there.
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command that talks to people, and a process that talks by lines"
+)]
 
 mod bench;
 mod check;
@@ -22,15 +37,15 @@ use sotto_measuring::code::CodeName;
 use sotto_measuring::progress;
 use sottod::Addressing;
 
-pub(crate) use bench::build;
-pub(crate) use child::{Refused, SUBCOMMAND};
-pub(crate) use client::Took;
-pub(crate) use config::Config;
-pub(crate) use lines::{GATHER_MS, Orders, Point, TILE, gather_ms};
-pub(crate) use report::Report;
-pub(crate) use run::run_once;
-pub(crate) use system::System;
-pub(crate) use turns::Turns;
+pub use bench::build;
+pub use child::{Refused, SUBCOMMAND, ServerProcess};
+pub use client::{Client, Counts, Took};
+pub use config::Config;
+pub use lines::{Bench, GATHER_MS, Orders, Point, Snapshot, Spent, TILE, gather_ms};
+pub use report::{Bytes, Memory, Report, ServerStages};
+pub use run::run_once;
+pub use system::System;
+pub use turns::Turns;
 
 /// A real server in a process of its own, filled with the messages of simulated users, and real clients that send one
 /// message and retrieve k in every round. A round ends when all of them are done.
@@ -38,7 +53,7 @@ pub(crate) use turns::Turns;
 /// Every message that is retrieved is compared, bit by bit, with what was sent. docs/CLOSED-LOOP.md says what is
 /// measured, and what is not.
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
+pub struct Arguments {
     #[command(flatten)]
     config: Config,
     /// Codes to run one after the other, separated by commas, instead of one.
@@ -65,7 +80,11 @@ const fn code_of(addressing: Addressing) -> CodeName {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+/// The command: a closed loop for every code that is asked for, each told as soon as it is over.
+///
+/// # Errors
+/// If one of them cannot be run or written down, or has lost a message.
+pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let Arguments { config, compare, addressing, out, json } = arguments;
     let codes = match (compare.as_slice(), addressing.as_slice()) {
         ([], []) => vec![config.code],
@@ -103,7 +122,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The server's process.
-pub(crate) fn serve(orders: &str) -> anyhow::Result<()> {
+/// The server's process, which takes its orders as the JSON of [`Orders`] and says what it says on its standard output.
+///
+/// # Errors
+/// If the orders are none.
+pub fn serve(orders: &str) -> anyhow::Result<()> {
     server::run(orders)
 }

@@ -8,23 +8,23 @@ use anyhow::{Context, bail};
 use sotto_wire::limits::QUERY_MAX;
 use tokio::sync::mpsc;
 
-use super::lines::{Bench, Orders, Point, Request, Said, Snapshot, Spent};
+use crate::lines::{Bench, Orders, Point, Request, Said, Snapshot, Spent};
 
 /// The subcommand under which this program is the server.
-pub(crate) const SUBCOMMAND: &str = "closed-loop-server";
+pub const SUBCOMMAND: &str = "closed-loop-server";
 
 /// A server in a process of its own, which does not outlive this.
-pub(crate) struct ServerProcess {
+pub struct ServerProcess {
     process: Child,
     input: ChildStdin,
     said: mpsc::UnboundedReceiver<Said>,
-    pub(super) address: String,
+    pub(crate) address: String,
     points: Vec<(u64, Point, Snapshot)>,
 }
 
 impl ServerProcess {
     /// Starts a server, which listens when this returns.
-    pub(super) async fn start(orders: &Orders) -> anyhow::Result<Self> {
+    pub(crate) async fn start(orders: &Orders) -> anyhow::Result<Self> {
         let mut process = Command::new(std::env::current_exe()?)
             .args([SUBCOMMAND, &serde_json::to_string(orders)?])
             .stdin(Stdio::piped())
@@ -53,7 +53,10 @@ impl ServerProcess {
     }
 
     /// What it has used up to now, and holds.
-    pub(crate) async fn now(&mut self) -> anyhow::Result<Snapshot> {
+    ///
+    /// # Errors
+    /// If it does not say.
+    pub async fn now(&mut self) -> anyhow::Result<Snapshot> {
         match self.ask(Request::Now).await? {
             Said::Now(snapshot) => Ok(snapshot),
             other => bail!("the server says {other:?} when asked what it has used"),
@@ -62,7 +65,7 @@ impl ServerProcess {
 
     /// Ends the server, if it still runs; what the bare stages of a round cost in its process, and how many answers of one
     /// bucket there were.
-    pub(super) async fn bench(&mut self) -> anyhow::Result<(Bench, u64)> {
+    pub(crate) async fn bench(&mut self) -> anyhow::Result<(Bench, u64)> {
         match self.ask(Request::Bench).await? {
             Said::Bench(bench, answers) => Ok((bench, answers)),
             other => bail!("the server says {other:?} when asked for its bench"),
@@ -70,7 +73,10 @@ impl ServerProcess {
     }
 
     /// When a round came to a point; it must have.
-    pub(crate) fn point(&self, round: u64, point: Point) -> anyhow::Result<Spent> {
+    ///
+    /// # Errors
+    /// If it has not.
+    pub fn point(&self, round: u64, point: Point) -> anyhow::Result<Spent> {
         let found = self.points.iter().find(|(other, at, _)| (*other, *at) == (round, point));
         let (_, _, snapshot) = found.with_context(|| format!("round {round} was never {point:?}"))?;
         Ok(snapshot.spent)
@@ -82,7 +88,7 @@ impl ServerProcess {
     }
 
     /// Why it cannot go on, as soon as it says so.
-    pub(super) async fn ended(&mut self) -> anyhow::Error {
+    pub(crate) async fn ended(&mut self) -> anyhow::Error {
         loop {
             if let Err(error) = self.hear().await {
                 return error;
@@ -122,7 +128,7 @@ impl ServerProcess {
 
 /// What a server says that cannot serve as it was told to.
 #[derive(Debug)]
-pub(crate) struct Refused(pub(crate) String);
+pub struct Refused(pub(crate) String);
 
 impl core::fmt::Display for Refused {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {

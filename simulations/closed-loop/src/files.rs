@@ -8,9 +8,9 @@ use sotto_measuring::code::CodeName;
 use sotto_measuring::table::{Column, Table};
 use sottod::Preference;
 
-use super::client::Counts;
-use super::lines::Bench;
-use super::report::{Bytes, Latency, OVERHEAD_MAX, Report, RoundReport, ServerStages};
+use crate::client::Counts;
+use crate::lines::Bench;
+use crate::report::{Bytes, Latency, OVERHEAD_MAX, Report, RoundReport, ServerStages};
 
 fn mebibytes(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
@@ -18,7 +18,7 @@ fn mebibytes(bytes: u64) -> f64 {
 
 impl Report {
     /// One table with everything that matters.
-    pub(super) fn markdown(&self) -> String {
+    pub(crate) fn markdown(&self) -> String {
         let preferred = match self.config.prefer {
             Preference::Balanced => String::new(),
             preference => format!(" for {}", preference.name()),

@@ -14,7 +14,7 @@ use sotto_protocol::audit::{answer_digest, query_digest};
 use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::manifest::unit_hint_digests;
 
-use super::client::{Client, Exchanged};
+use crate::client::{Client, Exchanged};
 
 /// The unit that is checked.
 const UNIT: u16 = 0;
@@ -35,7 +35,7 @@ impl Client {
     ///
     /// # Errors
     /// If the answer is not right, or it cannot be checked.
-    pub(super) async fn check(&self) -> anyhow::Result<Check> {
+    pub(crate) async fn check(&self) -> anyhow::Result<Check> {
         let Exchanged { manifest: signed, sizes, hint, query, answers, receipt } =
             self.last.as_ref().context("no round was answered")?;
         let manifest = signed.verify(&self.manifest_key)?;

@@ -10,13 +10,13 @@ use sotto_protocol::Table;
 use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::table::LOT_SLOTS;
 
-use super::child::ServerProcess;
-use super::client::ensure_complete;
-use super::config::Config;
-use super::lines::{Orders, Point, TILE};
-use super::report::{self, Measured, Report};
-use super::system::System;
-use super::turns::Turns;
+use crate::child::ServerProcess;
+use crate::client::ensure_complete;
+use crate::config::Config;
+use crate::lines::{Orders, Point, TILE};
+use crate::report::{self, Measured, Report};
+use crate::system::System;
+use crate::turns::Turns;
 
 /// Rounds before those that are measured: connections open their windows, and memory is new. While a round is built, the one before
 /// it is held, so that the third is the first that finds the memory of an earlier one.
@@ -26,7 +26,7 @@ const WARM_UP: u32 = 2;
 ///
 /// # Errors
 /// If it cannot be run, or somebody cannot go on.
-pub(crate) fn run_once(config: &Config, progress: &ProgressBar) -> anyhow::Result<Report> {
+pub fn run_once(config: &Config, progress: &ProgressBar) -> anyhow::Result<Report> {
     config.check()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(measure(config, progress))

@@ -19,17 +19,17 @@ static METER: Mutex<Meter> = Mutex::new(Meter {
 });
 
 #[derive(Clone, Copy)]
-pub(super) struct Meter {
+pub(crate) struct Meter {
     /// Of the threads that answered.
-    pub(super) stages: Stages,
+    pub(crate) stages: Stages,
     /// Answers of one bucket to one client.
-    pub(super) answers: u64,
+    pub(crate) answers: u64,
     /// Of all prepared buckets there are now.
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
 }
 
 impl Meter {
-    pub(super) fn read() -> Self {
+    pub(crate) fn read() -> Self {
         Self::note(|meter| *meter)
     }
 
@@ -40,14 +40,14 @@ impl Meter {
 
 /// An engine under its own name and with its own bytes, while the meter runs.
 #[derive(Debug)]
-pub(super) struct Observed {
+pub(crate) struct Observed {
     name: EngineName,
     preference: Preference,
     engine: Arc<dyn Engine>,
 }
 
 impl Observed {
-    pub(super) fn new(name: EngineName, preference: Preference) -> Self {
+    pub(crate) fn new(name: EngineName, preference: Preference) -> Self {
         Self { name, preference, engine: name.preferring(preference) }
     }
 }

@@ -22,71 +22,74 @@ use sotto_wire::Failure;
 use tokio::time::{Instant, timeout};
 use tokio_stream::{Stream, StreamExt as _};
 
-use super::turns::Turns;
+use crate::turns::Turns;
 
 /// No round takes longer; then something is broken.
-pub(super) const PATIENCE: Duration = Duration::from_secs(3600);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(3600);
 
 type News = Pin<Box<dyn Stream<Item = Result<RoundNews, Failure>> + Send>>;
 
 /// A registered client whose keys the server has.
-pub(crate) struct Client {
-    pub(super) session: Session,
+pub struct Client {
+    pub(crate) session: Session,
     /// On a server with slots.
-    pub(super) slot: Option<u32>,
-    pub(super) engine: Arc<dyn Engine>,
+    pub(crate) slot: Option<u32>,
+    pub(crate) engine: Arc<dyn Engine>,
     pir: Arc<Mutex<Box<dyn EngineClient>>>,
     digest: [u8; 32],
-    pub(crate) keys: Bytes,
-    pub(super) manifest_key: [u8; 32],
+    /// What it has uploaded.
+    pub keys: Bytes,
+    pub(crate) manifest_key: [u8; 32],
     news: News,
     rng: StdRng,
     /// What all of its bytes go through.
-    pub(super) proxy: Arc<Proxy>,
+    pub(crate) proxy: Arc<Proxy>,
     /// How long the upload of its keys took.
-    pub(crate) upload: Duration,
+    pub upload: Duration,
     /// Of the last round.
-    pub(super) last: Option<Exchanged>,
+    pub(crate) last: Option<Exchanged>,
     /// What is asked again, where queries stand.
     standing: Option<Arc<Standing>>,
 }
 
 /// What a client had of a round when its answers were there.
-pub(super) struct Exchanged {
-    pub(super) manifest: SignedManifest,
-    pub(super) sizes: Sizes,
-    pub(super) hint: Bytes,
-    pub(super) query: Bytes,
-    pub(super) answers: Bytes,
-    pub(super) receipt: Bytes,
+pub(crate) struct Exchanged {
+    pub(crate) manifest: SignedManifest,
+    pub(crate) sizes: Sizes,
+    pub(crate) hint: Bytes,
+    pub(crate) query: Bytes,
+    pub(crate) answers: Bytes,
+    pub(crate) receipt: Bytes,
 }
 
 /// What one client's part in one round came to.
 #[derive(Clone, Debug)]
-pub(crate) struct Took {
-    pub(crate) counts: Counts,
-    pub(super) bytes: Payload,
+pub struct Took {
+    /// Of what it wanted.
+    pub counts: Counts,
+    pub(crate) bytes: Payload,
     /// When its answers were there, as often as it asked, and how long each had taken since the multi-query.
-    pub(crate) answers: Vec<(Instant, Duration)>,
+    pub answers: Vec<(Instant, Duration)>,
     /// From the wish for its messages, once the mapping is there, to the messages.
-    pub(crate) response: Duration,
-    /// CPU time of making the multi-query, and of reading the answers, milliseconds.
-    pub(crate) query_cpu_ms: f64,
-    pub(crate) extract_cpu_ms: f64,
+    pub response: Duration,
+    /// CPU time of making the multi-query, milliseconds.
+    pub query_cpu_ms: f64,
+    /// CPU time of reading the answers, milliseconds.
+    pub extract_cpu_ms: f64,
     /// Through the client's proxy meanwhile.
-    pub(crate) traffic: Traffic,
-    pub(super) buckets: usize,
+    pub traffic: Traffic,
+    pub(crate) buckets: usize,
     /// What the server answers in one piece.
-    pub(super) units: usize,
-    pub(super) bucket_size: usize,
-    pub(super) entries: u64,
+    pub(crate) units: usize,
+    pub(crate) bucket_size: usize,
+    pub(crate) entries: u64,
 }
 
 /// What became of the labels that were looked for.
 #[derive(Clone, Copy, Debug, Default, Serialize, Add, Sum)]
-pub(crate) struct Counts {
+pub struct Counts {
     /// Whose box came back, bit by bit.
-    pub(crate) retrieved: u64,
+    pub retrieved: u64,
     /// For which another box came.
     pub(crate) wrong: u64,
     /// That the mapping does not show.
@@ -96,17 +99,17 @@ pub(crate) struct Counts {
     /// Of these, those whose box did not come.
     pub(crate) ambiguous_unread: u64,
     /// That are in the round, but found no free bucket.
-    pub(crate) deferred: u64,
+    pub deferred: u64,
 }
 
 /// Bytes of the calls' contents, without all that carries them.
 #[derive(Clone, Copy, Debug, Default, Add, Sum)]
-pub(super) struct Payload {
-    pub(super) deposit: u64,
-    pub(super) mapping: u64,
-    pub(super) hint: u64,
-    pub(super) query: u64,
-    pub(super) answer: u64,
+pub(crate) struct Payload {
+    pub(crate) deposit: u64,
+    pub(crate) mapping: u64,
+    pub(crate) hint: u64,
+    pub(crate) query: u64,
+    pub(crate) answer: u64,
 }
 
 impl Counts {
@@ -126,7 +129,7 @@ impl Counts {
 
 impl Client {
     /// Connects, registers and uploads its keys.
-    pub(super) async fn enter(
+    pub(crate) async fn enter(
         settings: &ConnectionSettings,
         name: EngineName,
         proxy: Arc<Proxy>,
@@ -174,7 +177,7 @@ impl Client {
     }
 
     /// The next round that opens.
-    pub(super) async fn opened(&mut self) -> anyhow::Result<Round> {
+    pub(crate) async fn opened(&mut self) -> anyhow::Result<Round> {
         loop {
             if let RoundNews::Opened { round, .. } = self.next_news().await? {
                 return Ok(round);
@@ -183,7 +186,7 @@ impl Client {
     }
 
     /// The calls of one round: the deposit, the mapping, the multi-query; and the look for what is wanted.
-    pub(super) async fn take_part(
+    pub(crate) async fn take_part(
         &mut self,
         round: Round,
         deposit: &Deposit,
@@ -303,7 +306,7 @@ fn asks(
 }
 
 /// What is deposited must be what is compared.
-pub(super) fn ensure_complete(counts: Counts, wanted: u64) -> anyhow::Result<()> {
+pub(crate) fn ensure_complete(counts: Counts, wanted: u64) -> anyhow::Result<()> {
     let Counts { retrieved, wrong, missing, ambiguous_unread, deferred, .. } = counts;
     let all = retrieved + wrong + missing + ambiguous_unread + deferred;
     ensure!(all == wanted, "{wanted} labels were looked for, and {all} accounted for");

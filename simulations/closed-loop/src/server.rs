@@ -12,9 +12,9 @@ use sotto_wire::limits::QUERY_MAX;
 use sottod::{Config, Limits, Running, ServerEvent, Usage};
 use tokio::sync::{broadcast, mpsc};
 
-use super::bench;
-use super::lines::{Orders, Point, Request, Said, Snapshot, Spent};
-use super::observed::{Meter, Observed};
+use crate::bench;
+use crate::lines::{Orders, Point, Request, Said, Snapshot, Spent};
+use crate::observed::{Meter, Observed};
 
 /// Rounds that stay retrievable: in closed loop, nobody is late.
 const RETAINED: u8 = 1;
@@ -24,7 +24,7 @@ const CALL: Duration = Duration::from_secs(3600);
 const CHALLENGE: Duration = CALL;
 
 /// Runs a server until its input ends.
-pub(super) fn run(orders: &str) -> anyhow::Result<()> {
+pub(crate) fn run(orders: &str) -> anyhow::Result<()> {
     let orders: Orders = serde_json::from_str(orders).context("these are no orders for a server")?;
     let result = serve(&orders);
     if let Err(error) = &result {

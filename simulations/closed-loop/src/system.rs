@@ -19,37 +19,49 @@ use sottod::Population;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use super::child::ServerProcess;
-use super::client::{Client, PATIENCE, Took};
-use super::lines::Orders;
-use super::turns::Turns;
+use crate::child::ServerProcess;
+use crate::client::{Client, PATIENCE, Took};
+use crate::lines::Orders;
+use crate::turns::Turns;
 
 /// Clients that connect at a time.
 const ENTERING: usize = 8;
 
 /// A server, and the clients that have entered so far.
-pub(crate) struct System {
-    pub(crate) server: ServerProcess,
-    pub(crate) clients: Vec<Client>,
+pub struct System {
+    /// From outside.
+    pub server: ServerProcess,
+    /// By their numbers.
+    pub clients: Vec<Client>,
     orders: Orders,
     address: Address,
 }
 
 impl System {
-    pub(crate) async fn start(orders: Orders) -> anyhow::Result<Self> {
+    /// A server that listens, and no client yet.
+    ///
+    /// # Errors
+    /// If the server cannot be started or does not listen.
+    pub async fn start(orders: Orders) -> anyhow::Result<Self> {
         let server = ServerProcess::start(&orders).await?;
         let address = server.address.parse()?;
         Ok(Self { server, clients: Vec::new(), orders, address })
     }
 
     /// What passes on all the bytes of some clients, over links of this kind if one is given.
-    pub(crate) async fn proxy(&self, link: Option<Link>) -> anyhow::Result<Arc<Proxy>> {
+    ///
+    /// # Errors
+    /// If it cannot listen.
+    pub async fn proxy(&self, link: Option<Link>) -> anyhow::Result<Arc<Proxy>> {
         let behind: SocketAddr = self.address.authority().parse()?;
         Ok(Arc::new(Proxy::start(link, behind).await.context("the proxy cannot listen")?))
     }
 
     /// How clients behind a proxy connect.
-    pub(crate) fn settings(&self, proxy: &Proxy) -> anyhow::Result<ConnectionSettings> {
+    ///
+    /// # Errors
+    /// If the server has no address on this machine.
+    pub fn settings(&self, proxy: &Proxy) -> anyhow::Result<ConnectionSettings> {
         let (at, host) = (proxy.address, Host::Ip(proxy.address.ip()));
         let address = Address::new(self.address.transport(), host, at.port(), *self.address.root_key())?;
         let engine = self.orders.engine;
@@ -65,7 +77,10 @@ impl System {
     }
 
     /// So many more clients connect and register, a few at a time.
-    pub(crate) async fn enter(
+    ///
+    /// # Errors
+    /// If one of them cannot.
+    pub async fn enter(
         &mut self,
         count: u32,
         proxy: &Arc<Proxy>,
@@ -93,11 +108,10 @@ impl System {
     }
 
     /// One round of all clients, and what each of them had of it.
-    pub(crate) async fn play(
-        &mut self,
-        turns: Turns,
-        progress: &ProgressBar,
-    ) -> anyhow::Result<(Round, Vec<Took>)> {
+    ///
+    /// # Errors
+    /// If a client or the server cannot go on.
+    pub async fn play(&mut self, turns: Turns, progress: &ProgressBar) -> anyhow::Result<(Round, Vec<Took>)> {
         let (orders, turns) = (Arc::new(self.orders.clone()), Arc::new(turns));
         let slots: Arc<[Option<u32>]> = self.clients.iter().map(|client| client.slot).collect();
         let mut playing = JoinSet::new();
@@ -135,7 +149,7 @@ impl System {
 }
 
 impl Orders {
-    pub(super) const fn population(&self) -> Population {
+    pub(crate) const fn population(&self) -> Population {
         Population { users: self.users, seed: self.seed }
     }
 

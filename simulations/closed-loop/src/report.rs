@@ -8,10 +8,10 @@ use sotto_measuring::cpu::Stages;
 use sotto_measuring::machine::Machine;
 use sotto_measuring::proxy::Traffic;
 
-use super::check::Check;
-use super::client::{Counts, Payload};
-use super::config::Config;
-use super::lines::{Bench, Snapshot, Spent};
+use crate::check::Check;
+use crate::client::{Counts, Payload};
+use crate::config::Config;
+use crate::lines::{Bench, Snapshot, Spent};
 
 /// The most that a server may add to the bare stages.
 pub(crate) const OVERHEAD_MAX: f64 = 1.15;
@@ -19,75 +19,81 @@ pub(crate) const OVERHEAD_MAX: f64 = 1.15;
 const OVERHEAD_MS_MIN: f64 = 2000.0;
 
 /// What a whole run has measured.
-pub(super) struct Measured {
-    pub(super) engine: &'static str,
-    pub(super) rounds: Vec<Round>,
-    pub(super) buckets: usize,
-    pub(super) bucket_size: usize,
-    pub(super) latencies: Histogram<u64>,
-    pub(super) key_bytes: u64,
+pub(crate) struct Measured {
+    pub(crate) engine: &'static str,
+    pub(crate) rounds: Vec<Round>,
+    pub(crate) buckets: usize,
+    pub(crate) bucket_size: usize,
+    pub(crate) latencies: Histogram<u64>,
+    pub(crate) key_bytes: u64,
     /// In the sockets while clients registered and uploaded keys.
-    pub(super) entering: Traffic,
+    pub(crate) entering: Traffic,
     /// Before any client, when all of them had uploaded their keys, and at the end.
-    pub(super) memory: [Snapshot; 3],
+    pub(crate) memory: [Snapshot; 3],
     /// Of one answer of the last round.
-    pub(super) check: Check,
-    pub(super) warnings: Vec<String>,
+    pub(crate) check: Check,
+    pub(crate) warnings: Vec<String>,
 }
 
 /// One round of all clients.
-pub(super) struct Round {
-    pub(super) round: u64,
+pub(crate) struct Round {
+    pub(crate) round: u64,
     /// From the release of the clients to the last answer judged.
-    pub(super) all: Spent,
+    pub(crate) all: Spent,
     /// Until the round was sealed: deposits.
-    pub(super) deposits: Spent,
+    pub(crate) deposits: Spent,
     /// Making up the simulated users' deposits.
-    pub(super) population: Spent,
-    pub(super) setup: Spent,
+    pub(crate) population: Spent,
+    pub(crate) setup: Spent,
     /// From the publication of the round until every client had its answers.
-    pub(super) retrieval: Spent,
-    pub(super) counts: Counts,
-    pub(super) payload: Payload,
-    pub(super) traffic: Traffic,
-    pub(super) clients_cpu_ms: f64,
+    pub(crate) retrieval: Spent,
+    pub(crate) counts: Counts,
+    pub(crate) payload: Payload,
+    pub(crate) traffic: Traffic,
+    pub(crate) clients_cpu_ms: f64,
     /// The bare stages after this round, if they are wanted.
-    pub(super) bench: Option<Bench>,
+    pub(crate) bench: Option<Bench>,
 }
 
 /// Means over the measured rounds, unless it says otherwise. Server times are CPU time of the server's process.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Report {
+pub struct Report {
     #[serde(flatten)]
-    pub(crate) config: Config,
+    /// What was run.
+    pub config: Config,
     pub(crate) engine: &'static str,
     pub(crate) threads: usize,
-    pub(crate) kernel: &'static str,
+    /// The arithmetic kernel in use.
+    pub kernel: &'static str,
     pub(crate) machine: Machine,
-    pub(crate) buckets: usize,
-    pub(crate) bucket_size: usize,
+    /// Of a round.
+    pub buckets: usize,
+    /// Elements of each, padding included.
+    pub bucket_size: usize,
     /// Retrieved by all real clients, by the clock on the wall, with all they do themselves.
     pub(crate) messages_per_minute: f64,
     /// What the server's time for deposits and retrieval allows on all its threads, when clients take none of it.
     pub(crate) messages_per_minute_by_server_cpu: f64,
     /// Of the server, from deposits to answers; set-up is apart, since it is shared by all users.
-    pub(crate) core_seconds_per_client_round: f64,
+    pub core_seconds_per_client_round: f64,
     pub(crate) core_ms_per_message: f64,
     /// The same with the set-up shared by all users.
     pub(crate) core_ms_per_message_with_setup: f64,
     pub(crate) setup_wall_ms: f64,
-    pub(crate) setup_cpu_ms: f64,
+    /// Of a round.
+    pub setup_cpu_ms: f64,
     pub(crate) round_wall_ms: f64,
     /// Of all clients, per client and round.
-    pub(crate) client_cpu_ms: f64,
+    pub client_cpu_ms: f64,
     /// Per client and round.
-    pub(crate) stages_ms: ServerStages,
+    pub stages_ms: ServerStages,
     pub(crate) latency_ms: Latency,
     /// Per client and round, keys once.
-    pub(crate) bytes: Bytes,
+    pub bytes: Bytes,
     /// One, by one client, after the last round.
     pub(crate) check: Check,
-    pub(crate) memory: Memory,
+    /// At the end, unless it says otherwise.
+    pub memory: Memory,
     /// What the server takes over the bare stages, as all of these of them; None without them.
     pub(crate) overhead: Option<f64>,
     pub(crate) overhead_retrieval: Option<f64>,
@@ -98,20 +104,20 @@ pub(crate) struct Report {
     pub(crate) retrieved_per_client_round: f64,
     /// In all rounds together.
     #[serde(flatten)]
-    pub(crate) counts: Counts,
+    pub counts: Counts,
     pub(crate) by_round: Vec<RoundReport>,
     pub(crate) warnings: Vec<String>,
 }
 
 /// Where the server's time goes, per client and round, milliseconds.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct ServerStages {
+pub struct ServerStages {
     #[serde(flatten)]
     pub(crate) answer: Stages,
     /// Everything else between publication and last answer: TLS, HTTP, mappings, queries.
-    pub(crate) other: f64,
+    pub other: f64,
     /// Everything until the round is sealed.
-    pub(crate) deposits: f64,
+    pub deposits: f64,
 }
 
 /// From a client's multi-query to the last byte of its answers, milliseconds.
@@ -125,27 +131,34 @@ pub(crate) struct Latency {
 
 /// What goes over the network.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct Bytes {
-    pub(crate) keys_once: f64,
-    pub(crate) deposit: f64,
-    pub(crate) mapping: f64,
+pub struct Bytes {
+    /// Public keys.
+    pub keys_once: f64,
+    /// Label or knock, and box.
+    pub deposit: f64,
+    /// From labels to positions; none with slots.
+    pub mapping: f64,
     /// Public, the same for everybody; none with most engines.
-    pub(crate) hint: f64,
-    pub(crate) query: f64,
-    pub(crate) answer: f64,
+    pub hint: f64,
+    /// The multi-query.
+    pub query: f64,
+    /// To all of it.
+    pub answer: f64,
     /// In the TCP streams, beyond those.
     pub(crate) overhead: f64,
-    pub(crate) socket_up: f64,
-    pub(crate) socket_down: f64,
+    /// In the TCP streams, all in all, from the client.
+    pub socket_up: f64,
+    /// The same, to the client.
+    pub socket_down: f64,
     /// In the TCP streams for connection, registration and keys, once.
     pub(crate) socket_once: f64,
 }
 
 /// What the server's process holds, bytes.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct Memory {
+pub struct Memory {
     /// VmHWM at the end: two rounds at a time, while one is built, and what building takes.
-    pub(crate) peak: u64,
+    pub peak: u64,
     /// Prepared buckets of the round that is kept.
     pub(crate) databases: u64,
     pub(crate) mappings: u64,
@@ -177,7 +190,7 @@ pub(crate) struct RoundReport {
 }
 
 impl Report {
-    pub(super) fn new(config: &Config, measured: Measured) -> anyhow::Result<Self> {
+    pub(crate) fn new(config: &Config, measured: Measured) -> anyhow::Result<Self> {
         let Measured { engine, rounds, buckets, bucket_size, latencies, memory, check, warnings, .. } =
             measured;
         ensure!(!rounds.is_empty(), "no round was measured");
@@ -264,7 +277,10 @@ impl Report {
     }
 
     /// Whether everything that was retrieved is what was sent, and nothing that was sent is gone.
-    pub(crate) fn ensure_sound(&self) -> anyhow::Result<()> {
+    ///
+    /// # Errors
+    /// If not.
+    pub fn ensure_sound(&self) -> anyhow::Result<()> {
         let Counts { wrong, missing, .. } = self.counts;
         ensure!(wrong == 0, "{wrong} retrieved messages are not what was sent");
         ensure!(missing == 0, "{missing} messages were sent and are not in their rounds");

@@ -8,40 +8,46 @@ use sotto_measuring::engine::EngineName;
 use sottod::Preference;
 
 /// Requests that servers answer together by default, at most.
-pub(crate) const TILE: usize = 16;
+pub const TILE: usize = 16;
 /// How long they wait for more of them by default, ms.
-pub(crate) const GATHER_MS: u64 = 100;
+pub const GATHER_MS: u64 = 100;
 
 /// How long they wait where what a client costs in a full tile is to be measured, ms: as long as it takes, if there are so many clients.
 /// The clients of a measurement compute beside the server, and ask one after the other, where those of a deployment have machines of their
 /// own and are more.
-pub(crate) const fn gather_ms(clients: u32) -> u64 {
+pub const fn gather_ms(clients: u32) -> u64 {
     if (clients as usize).is_multiple_of(TILE) { 20_000 } else { GATHER_MS }
 }
 
 /// What the server's process is started with.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Orders {
-    pub(crate) engine: EngineName,
-    pub(crate) prefer: Preference,
-    pub(crate) code: CodeName,
-    pub(crate) retrieve: u16,
+pub struct Orders {
+    /// That it runs, alone.
+    pub engine: EngineName,
+    /// What its rounds are arranged for, with Voce.
+    pub prefer: Preference,
+    /// Of its rounds.
+    pub code: CodeName,
+    /// Messages that a client retrieves in a round (k).
+    pub retrieve: u16,
     /// Simulated ones.
-    pub(crate) users: u32,
-    pub(crate) clients: u32,
-    pub(crate) threads: usize,
+    pub users: u32,
+    /// Real ones, who come on top of those.
+    pub clients: u32,
+    /// That compute.
+    pub threads: usize,
     /// Requests that are answered together, at most.
-    pub(crate) tile: usize,
+    pub tile: usize,
     /// How long a request waits for others, ms.
-    pub(crate) gather_ms: u64,
+    pub gather_ms: u64,
     /// Of the simulated users' deposits, and of all that clients choose.
-    pub(crate) seed: u64,
+    pub seed: u64,
 }
 
 /// What the server's process is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Request {
+pub(crate) enum Request {
     /// [`Said::Now`].
     Now,
     /// To end the server, if it runs, and then measure the bare stages: [`Said::Bench`].
@@ -51,7 +57,7 @@ pub(super) enum Request {
 /// What the server's process says.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Said {
+pub(crate) enum Said {
     /// It takes calls.
     Listening {
         address: String,
@@ -72,45 +78,52 @@ pub(super) enum Said {
 /// Points in the life of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Point {
+pub enum Point {
+    /// No deposit is taken any more.
     Sealed,
+    /// The simulated users have deposited.
     Populated,
+    /// It can be retrieved.
     Built,
+    /// It cannot be built, and never will.
     Abandoned,
 }
 
 /// What the server's process has used up to a moment, and what it holds.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Snapshot {
-    pub(crate) spent: Spent,
+pub struct Snapshot {
+    /// Since it began.
+    pub spent: Spent,
     /// Of the prepared buckets of all rounds.
-    pub(super) database_bytes: u64,
-    pub(super) resident_bytes: u64,
+    pub(crate) database_bytes: u64,
+    pub(crate) resident_bytes: u64,
     /// The most there was.
-    pub(super) peak_bytes: u64,
+    pub(crate) peak_bytes: u64,
 }
 
 /// What was used between two moments.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, Sub)]
-pub(crate) struct Spent {
-    pub(super) wall_ms: f64,
+pub struct Spent {
+    pub(crate) wall_ms: f64,
     /// Of all its threads, in the kernel too.
-    pub(crate) cpu_ms: f64,
-    pub(crate) stages: Stages,
+    pub cpu_ms: f64,
+    /// Of that, in answers.
+    pub stages: Stages,
     /// Answers of one bucket to one client.
-    pub(crate) answers: u64,
+    pub answers: u64,
 }
 
 /// CPU time of the bare stages of one round, milliseconds, with as many threads as the server has.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, Add, Sum, Mul)]
-pub(crate) struct Bench {
+pub struct Bench {
     /// Order and digest of the deposits.
-    pub(crate) arrange: f64,
+    pub arrange: f64,
     /// The batch code, with the bytes of its buckets.
-    pub(crate) encode: f64,
+    pub encode: f64,
     /// The engine's preparation of the buckets.
     pub(crate) prepare: f64,
-    pub(crate) mapping: f64,
+    /// From labels to positions; none with slots.
+    pub mapping: f64,
     /// The answers to all clients, and their stages.
     pub(crate) answer: f64,
     #[serde(flatten)]
@@ -118,7 +131,7 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    pub(super) fn setup(&self) -> f64 {
+    pub(crate) fn setup(&self) -> f64 {
         self.arrange + self.encode + self.prepare + self.mapping
     }
 }

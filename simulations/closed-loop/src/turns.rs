@@ -3,13 +3,13 @@
 use tokio::sync::{AcquireError, Barrier, Semaphore, SemaphorePermit};
 
 /// How the clients of a round take turns.
-pub(crate) struct Turns {
+pub struct Turns {
     /// Where all of them wait for the last one.
     together: Option<Barrier>,
     /// For those who ask at the same time.
     places: Semaphore,
     /// How often each of them asks for the same.
-    pub(super) attempts: u8,
+    pub(crate) attempts: u8,
 }
 
 impl Turns {
@@ -19,17 +19,17 @@ impl Turns {
     }
 
     /// So many clients begin at the same moment, and each asks again as soon as it has its answers.
-    pub(crate) fn together(clients: usize, attempts: u8) -> Self {
+    pub fn together(clients: usize, attempts: u8) -> Self {
         Self { together: Some(Barrier::new(clients)), attempts, ..Self::free() }
     }
 
     /// So many clients ask one after the other.
-    pub(crate) fn one_by_one(clients: usize) -> Self {
+    pub fn one_by_one(clients: usize) -> Self {
         Self { places: Semaphore::new(1), ..Self::together(clients, 1) }
     }
 
     /// A client's turn, which lasts until it is dropped.
-    pub(super) async fn next(&self) -> Result<SemaphorePermit<'_>, AcquireError> {
+    pub(crate) async fn next(&self) -> Result<SemaphorePermit<'_>, AcquireError> {
         if let Some(together) = &self.together {
             together.wait().await;
         }

@@ -14,8 +14,8 @@ use sotto_protocol::table::LOT_SLOTS;
 use sotto_protocol::{BloomMapping, CodeShape, Deposit, Label, Round, Table};
 use sottod::Population;
 
-use super::lines::{Bench, Orders};
-use super::observed::Meter;
+use crate::lines::{Bench, Orders};
+use crate::observed::Meter;
 
 /// Different clients; when there are more, each stands for several, whose keys are then no better cached than here.
 const CLIENTS: u32 = 32;
@@ -25,7 +25,7 @@ const CLIENTS: u32 = 32;
 ///
 /// As on a server, the prepared round before this one, `kept`, makes room when this one is there: how long ago memory was
 /// given back decides what it costs to get some.
-pub(super) fn stages(
+pub(crate) fn stages(
     orders: &Orders,
     engine: &dyn Engine,
     shape: CodeShape,
@@ -81,7 +81,10 @@ pub(super) fn stages(
 
 /// What a server does with the deposits of a sealed round before the engine prepares it, step by step. The contents of the
 /// buckets come to lie in `contents`, in the memory that it has.
-pub(crate) fn build(
+///
+/// # Errors
+/// If the code or the mapping cannot hold them.
+pub fn build(
     code: &dyn HashedCode,
     seed: &[u8; 32],
     deposits: &mut Vec<Deposit>,

@@ -8,54 +8,54 @@ use sotto_measuring::engine::EngineName;
 use sotto_protocol::{CodeKind, ServerParameters};
 use sottod::Preference;
 
-use super::lines::GATHER_MS;
+use crate::lines::GATHER_MS;
 
 /// What to run.
 #[derive(Clone, Debug, clap::Args, Serialize)]
-pub(crate) struct Config {
+pub struct Config {
     /// Users, the real clients included: each has one message in every round.
     #[arg(long, default_value_t = 262_144, value_parser = clap::value_parser!(u32).range(1..=1 << 22))]
-    pub(crate) users: u32,
+    pub users: u32,
     /// Real clients.
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub(crate) clients: u32,
+    pub clients: u32,
     /// Messages that each of them retrieves per round (k).
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=256))]
-    pub(crate) retrieve: u16,
+    pub retrieve: u16,
     /// Rounds that are measured, after one that is not.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub(crate) rounds: u32,
+    pub rounds: u32,
     /// The PIR engine.
     #[arg(long, value_enum, default_value_t)]
     #[serde(skip)]
-    pub(crate) engine: EngineName,
+    pub engine: EngineName,
     /// With Voce, what its rounds are arranged for.
     #[arg(long, value_enum, default_value_t)]
-    pub(crate) prefer: Preference,
+    pub prefer: Preference,
     /// The batch code: single, hybrid, cuckoo, or partitioned, with which boxes are found by slots and not by labels.
     #[arg(long, value_enum, default_value_t)]
-    pub(crate) code: CodeName,
+    pub code: CodeName,
     /// Threads that compute in the server [default: as many as there are cores].
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     #[serde(skip)]
-    pub(crate) threads: Option<u16>,
+    pub threads: Option<u16>,
     /// How long the server waits for more requests to answer together, up to 16, ms. Clients that share its machine may be slower
     /// to ask than those of a deployment; latencies grow with it.
     #[arg(long, default_value_t = GATHER_MS, value_parser = clap::value_parser!(u64).range(1..=60_000))]
     #[serde(skip)]
-    pub(crate) gather_ms: u64,
+    pub gather_ms: u64,
     /// Leave out the bare stages with which each round is compared: half the memory, and no overhead is told.
     #[arg(long)]
     #[serde(skip)]
-    pub(crate) without_bare: bool,
+    pub without_bare: bool,
     /// Seed of all messages, keys and choices.
     #[arg(long, default_value_t = 1)]
-    pub(crate) seed: u64,
+    pub seed: u64,
 }
 
 impl Config {
     /// Whether it can be run.
-    pub(super) fn check(&self) -> anyhow::Result<()> {
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
         let Self { users, clients, retrieve, engine, prefer, .. } = *self;
         ensure!(users >= clients, "{clients} clients are among the users: there must be as many users");
         ensure!(
@@ -87,7 +87,7 @@ impl Config {
     }
 
     /// The server's threads.
-    pub(super) fn threads(&self) -> usize {
+    pub(crate) fn threads(&self) -> usize {
         self.threads.map_or_else(cores, usize::from)
     }
 }
