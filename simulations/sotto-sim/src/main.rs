@@ -7,11 +7,9 @@ mod figures;
 mod ledger;
 mod listing;
 mod manual;
-mod model;
 mod mpir;
 mod pbc;
 mod pir;
-mod plan;
 mod psir;
 mod target;
 
@@ -51,7 +49,7 @@ enum Command {
     /// How many queries the blocks of a client of PSIR serve.
     Psir(psir::Arguments),
     /// What a server for so many users needs, or whom a machine can serve.
-    Plan(Box<plan::Arguments>),
+    Plan(Box<sotto_plan::Arguments>),
 }
 
 fn main() -> ExitCode {
@@ -76,7 +74,7 @@ fn run() -> anyhow::Result<ExitCode> {
         Command::Mpir(arguments) => mpir::run(&arguments)?,
         Command::Pbc(arguments) => pbc::run(&arguments)?,
         Command::Psir(arguments) => psir::run(&arguments)?,
-        Command::Plan(arguments) => plan::run(&arguments)?,
+        Command::Plan(arguments) => sotto_plan::run(&arguments)?,
     }
     Ok(ExitCode::SUCCESS)
 }

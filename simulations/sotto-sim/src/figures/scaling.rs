@@ -8,13 +8,13 @@ use sotto_measuring::cpu::alone;
 use sotto_measuring::engine::EngineName;
 use sotto_measuring::progress;
 use sotto_measuring::table::Table;
+use sotto_plan::model::{Calibration, RoundSize, calibrate, default_code};
 use sotto_protocol::BloomMapping;
 use sottod::Addressing;
 
 use super::chart::{self, Panel, Scale, Series};
 use super::engines::power_of_two;
 use super::section::Figure;
-use crate::model::{Calibration, RoundSize, calibrate, default_code};
 use crate::mpir::{self, Report, Setting};
 use point::{Group, Point, Theory};
 

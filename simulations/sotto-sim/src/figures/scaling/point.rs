@@ -1,8 +1,8 @@
 //! A measurement beside the model.
 
 use sotto_measuring::cpu::Stages;
+use sotto_plan::model::RoundSize;
 
-use crate::model::RoundSize;
 use crate::mpir::Report;
 
 /// A measurement, and what the model says of the same n and k.

@@ -2,10 +2,10 @@
 
 use anyhow::Context;
 use sotto_measuring::table::short;
+use sotto_plan::model::{BucketSize, Calibration, RoundSize, residual};
 
 use super::point::{Group, Point};
 use crate::figures::engines::power_of_two;
-use crate::model::{BucketSize, Calibration, RoundSize, residual};
 
 pub(super) const DIFFERS: &str = "The paper has no such figure. Its section 3 gives the law of EXPAND and of the answer in \
     numbers of operations; its figures 9 and 12 give times at three sizes of the database and three of the batch.";

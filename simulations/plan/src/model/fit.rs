@@ -69,7 +69,7 @@ fn least_squares<const N: usize>(points: &[[f64; N]], choice: u32) -> Option<[f6
 }
 
 /// The root of the mean square of relative errors, of predictions beside what was measured.
-pub(crate) fn residual(pairs: impl Iterator<Item = (f64, f64)>) -> f64 {
+pub fn residual(pairs: impl Iterator<Item = (f64, f64)>) -> f64 {
     let squares: Vec<f64> = pairs.map(|(predicted, measured)| (predicted / measured - 1.0).powi(2)).collect();
     (squares.iter().sum::<f64>() / squares.len().max(1) as f64).sqrt()
 }

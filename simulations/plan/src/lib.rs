@@ -1,7 +1,15 @@
 //! `sotto-sim plan`: what so many users need, from constants measured on a machine.
+//!
+//! [`model`] is what a round costs: the constants (`constants.rs`), how they are measured (`calibrate.rs`, `voce.rs`,
+//! `transport.rs`), fitted (`fit.rs`) and known (`uncertainty.rs`), and what they are multiplied with (`sizes.rs`). The planner
+//! stands on it: `estimate.rs` is what a server needs of everything, `largest.rs` whom it can serve, `prices.rs` what that is in
+//! money, and `report.rs` how it is told; `validate.rs` has predictions beside closed loops.
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, reason = "a command that talks to people")]
 
 mod estimate;
 mod largest;
+pub mod model;
 mod prices;
 mod report;
 mod validate;
@@ -14,8 +22,8 @@ use sotto_measuring::engine::EngineName;
 use sotto_measuring::progress;
 use sottod::{Addressing, Preference};
 
-use crate::model::{Calibration, calibrate};
 use estimate::{Assumptions, Need};
+use model::{Calibration, calibrate};
 use prices::PriceArguments;
 use report::Plan;
 
@@ -24,7 +32,7 @@ use report::Plan;
 /// The costs of the parts are measured on this machine first, with all of its cores at work, for one to three minutes; or
 /// they are read from a file that an earlier run has saved. docs/PLANNING.md has the formulas.
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
+pub struct Arguments {
     /// Users, each of whom deposits one message in every round.
     #[arg(long, required_unless_present_any = ["largest", "validate"], conflicts_with = "largest")]
     users: Option<usize>,
@@ -73,7 +81,12 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+/// The command: what is needed, or with `--validate` how far predictions are off.
+///
+/// # Errors
+/// If what is asked for makes no sense, no server can do it, the constants cannot be had, or a prediction is off by more than a
+/// fifth.
+pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     // What makes no sense is told before anything takes its time.
     arguments.assumptions.check()?;
     let prices = arguments.prices.read()?;
@@ -88,7 +101,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if let Some(users) = arguments.users {
         ensure!(arguments.round.is_some() || arguments.cores.is_some(), "give --round, --cores, or both");
         let engine = arguments.engine.unwrap_or_default();
-        crate::model::RoundSize::new(users, arguments.retrieve, arguments.addressing, engine)?;
+        model::RoundSize::new(users, arguments.retrieve, arguments.addressing, engine)?;
     }
     let calibration = constants(arguments)?;
     let need_by = |users, constants: &Calibration| {

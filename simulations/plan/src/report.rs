@@ -5,20 +5,20 @@ use sotto_protocol::audit::AUDITED;
 use sotto_protocol::deposit::BOX_BYTES;
 use sotto_wire::limits::UPLOAD_ROUNDS;
 
-use super::estimate::{Assumptions, Between, Need};
-use super::largest::Bound;
-use super::prices::{MONTH_HOURS, Prices};
+use crate::estimate::{Assumptions, Between, Need};
+use crate::largest::Bound;
 use crate::model::{Calibration, Constants, Uncertainty};
+use crate::prices::{MONTH_HOURS, Prices};
 
 /// Accounts that one server keeps (docs/OPERATIONS.md).
 const ACCOUNTS_MAX: usize = 1 << 20;
 
 /// A value, and between what it lies if the errors are as large as they were when the constants were measured.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(super) struct Estimate {
-    pub(super) value: f64,
-    pub(super) low: f64,
-    pub(super) high: f64,
+pub(crate) struct Estimate {
+    pub(crate) value: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
 }
 
 impl Estimate {
@@ -29,20 +29,20 @@ impl Estimate {
 
 /// A month, in the currency of the prices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub(super) struct MonthlyCost {
-    pub(super) cores: f64,
-    pub(super) memory: f64,
-    pub(super) disk: f64,
-    pub(super) egress: f64,
-    pub(super) total: f64,
-    pub(super) per_user: f64,
+pub(crate) struct MonthlyCost {
+    pub(crate) cores: f64,
+    pub(crate) memory: f64,
+    pub(crate) disk: f64,
+    pub(crate) egress: f64,
+    pub(crate) total: f64,
+    pub(crate) per_user: f64,
     /// If the cores are at the upper end of their estimate.
-    pub(super) per_user_high: f64,
+    pub(crate) per_user_high: f64,
 }
 
 /// Everything that is told.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Plan {
+pub(crate) struct Plan {
     #[serde(flatten)]
     need: Need,
     retrieve: usize,
@@ -79,7 +79,7 @@ pub(super) struct Plan {
 
 impl Plan {
     /// At least one of the length of a round and the cores is given.
-    pub(super) fn new(
+    pub(crate) fn new(
         need: Need,
         round: Option<f64>,
         cores: Option<f64>,
@@ -143,7 +143,7 @@ impl Plan {
     }
 
     /// For people.
-    pub(super) fn print(&self) {
+    pub(crate) fn print(&self) {
         let Need { users, answer_ms, transport_ms, seldom_ms, up, down, memory, assumptions, .. } =
             &self.need;
         let Self { retrieve, buckets, bucket_size, .. } = self;
@@ -259,7 +259,7 @@ fn seconds(value: f64) -> String {
 }
 
 /// Decimal units.
-pub(super) fn bytes(value: f64) -> String {
+pub(crate) fn bytes(value: f64) -> String {
     match value {
         _ if value < 1e6 => format!("{:.1} KB", value / 1e3),
         _ if value < 1e9 => format!("{:.1} MB", value / 1e6),
@@ -271,8 +271,8 @@ pub(super) fn bytes(value: f64) -> String {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "inside tests, failing loudly is the point")]
 mod tests {
-    use super::super::estimate::tests::{calibration, need};
     use super::{Plan, Prices};
+    use crate::estimate::tests::{calibration, need};
 
     const PRICES: Prices =
         Prices { core_hour: 0.1, gb_egress: 0.02, gb_memory_hour: 0.01, gb_disk_month: 0.5 };

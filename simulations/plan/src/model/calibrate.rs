@@ -27,7 +27,7 @@ const MODEL: u8 = 1;
 /// What a calibration found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Calibration {
+pub struct Calibration {
     pub(crate) machine: Machine,
     pub(crate) commit: Option<String>,
     #[serde(default)]
@@ -37,9 +37,12 @@ pub(crate) struct Calibration {
     pub(crate) model: u8,
     /// At work at a time.
     pub(crate) threads: usize,
-    pub(crate) constants: Constants,
-    pub(crate) answer_error: Uncertainty,
-    pub(crate) setup_error: Uncertainty,
+    /// CPU time of the parts.
+    pub constants: Constants,
+    /// How well those of answers are known.
+    pub answer_error: Uncertainty,
+    /// How well those of set-up are known.
+    pub setup_error: Uncertainty,
 }
 
 impl Calibration {
@@ -109,7 +112,10 @@ const QUICK: Plan = Plan {
 /// Measures with so many threads at work at a time, for one to three minutes; a quick one is good for nothing but tests.
 ///
 /// A core is slower while its neighbour works, too: an operator pays for busy ones.
-pub(crate) fn calibrate(
+///
+/// # Errors
+/// If a closed loop, from which the constants of transport are, cannot be run.
+pub fn calibrate(
     engine: EngineName,
     quick: bool,
     threads: usize,

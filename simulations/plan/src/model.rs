@@ -9,10 +9,10 @@ mod transport;
 mod uncertainty;
 mod voce;
 
-pub(crate) use calibrate::{Calibration, calibrate};
-pub(crate) use constants::Constants;
+pub use calibrate::{Calibration, calibrate};
+pub use constants::Constants;
 #[cfg(test)]
 pub(crate) use constants::tests;
-pub(crate) use fit::residual;
-pub(crate) use sizes::{BucketSize, RoundSize, default_code};
-pub(crate) use uncertainty::Uncertainty;
+pub use fit::residual;
+pub use sizes::{BucketSize, RoundSize, default_code};
+pub use uncertainty::Uncertainty;

@@ -3,12 +3,12 @@
 use anyhow::{Context, ensure};
 use sotto_protocol::manifest::ENTRIES_MAX;
 
-use super::estimate::Need;
+use crate::estimate::Need;
 
 /// What does not allow more users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Bound {
+pub(crate) enum Bound {
     Memory,
     Cores,
     /// The protocol or the engine.
@@ -17,7 +17,7 @@ pub(super) enum Bound {
 
 /// The largest number of users whose need fits into so many bytes of memory and, if rounds have a length, into so many
 /// cores; and what bounds it.
-pub(super) fn find(
+pub(crate) fn find(
     need: &dyn Fn(usize) -> anyhow::Result<Need>,
     cores: f64,
     memory: f64,
@@ -50,8 +50,8 @@ pub(super) fn find(
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "inside tests, failing loudly is the point")]
 mod tests {
-    use super::super::estimate::tests::need;
     use super::{Bound, find};
+    use crate::estimate::tests::need;
 
     /// One more than a thousandth above must not fit, and what is found must.
     #[test]

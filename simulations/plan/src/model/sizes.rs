@@ -19,11 +19,11 @@ const DIGEST_BYTES: usize = 32;
 
 /// One bucket, as the engine arranges it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct BucketSize {
+pub struct BucketSize {
     /// Boxes, padding included.
     pub(crate) elements: usize,
     /// By SealPIR.
-    pub(crate) parameters: Parameters,
+    pub parameters: Parameters,
     /// By Voce, where that is the engine.
     pub(crate) voce: Option<VoceSize>,
 }
@@ -88,7 +88,10 @@ pub(super) fn voce_shape(
 
 impl BucketSize {
     /// One of many in a round.
-    pub(crate) fn of(elements: usize) -> anyhow::Result<Self> {
+    ///
+    /// # Errors
+    /// If SealPIR has no arrangement for so many elements.
+    pub fn of(elements: usize) -> anyhow::Result<Self> {
         let parameters = SealPir::parameters(elements, BOX_BYTES)
             .with_context(|| format!("a bucket of {elements} boxes has no arrangement"))?;
         Ok(Self { elements, parameters, voce: None })
@@ -99,7 +102,8 @@ impl BucketSize {
         (self.parameters.rows() * self.parameters.all_columns()) as f64
     }
 
-    pub(crate) fn scanned_kib(&self) -> f64 {
+    /// Of the prepared database, which every answer reads.
+    pub fn scanned_kib(&self) -> f64 {
         self.parameters.database_bytes() as f64 / 1024.0
     }
 
@@ -124,23 +128,27 @@ impl BucketSize {
 
 /// A round of so many boxes, of which every client retrieves so many.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct RoundSize {
+pub struct RoundSize {
     /// Boxes, or places of the table with slots, n.
-    pub(crate) boxes: usize,
+    pub boxes: usize,
     /// Messages that a client retrieves, k.
-    pub(crate) retrieve: usize,
+    pub retrieve: usize,
     /// b.
-    pub(crate) buckets: usize,
+    pub buckets: usize,
     /// w.
-    pub(crate) choices: usize,
+    pub choices: usize,
     code: CodeShape,
-    pub(crate) bucket: BucketSize,
+    /// Each of them.
+    pub bucket: BucketSize,
     sizes: Sizes,
 }
 
 impl RoundSize {
     /// Of so many users, with the code that a server takes for this k if nothing else is asked for.
-    pub(crate) fn new(
+    ///
+    /// # Errors
+    /// If no server has such a round.
+    pub fn new(
         users: usize,
         retrieve: usize,
         addressing: Addressing,
@@ -194,7 +202,7 @@ impl RoundSize {
     }
 
     /// The multi-query of one client; where queries stand, a round's share of it, and its name in the other rounds.
-    pub(crate) fn upload_bytes(&self) -> usize {
+    pub fn upload_bytes(&self) -> usize {
         let rounds = self.code.kind.epoch_rounds() as usize;
         (self.sizes.request.bytes() + (rounds - 1) * DIGEST_BYTES).div_ceil(rounds)
     }
@@ -205,7 +213,7 @@ impl RoundSize {
     }
 
     /// The answers to it, and what everybody downloads to read them.
-    pub(crate) fn download_bytes(&self) -> usize {
+    pub fn download_bytes(&self) -> usize {
         self.sizes.answer.bytes() + self.sizes.hint.bytes()
     }
 
@@ -215,7 +223,7 @@ impl RoundSize {
     }
 
     /// Of the mapping from labels to positions, which every client downloads; none with slots.
-    pub(crate) fn mapping_bytes(&self) -> u64 {
+    pub fn mapping_bytes(&self) -> u64 {
         // A bucket has no more boxes than a round.
         mapping_bytes(self.code, self.bucket.elements as u32)
     }
@@ -237,7 +245,10 @@ impl RoundSize {
 }
 
 /// The code of a server for this k.
-pub(crate) fn default_code(retrieve: usize, addressing: Addressing) -> anyhow::Result<CodeShape> {
+///
+/// # Errors
+/// If there is none.
+pub fn default_code(retrieve: usize, addressing: Addressing) -> anyhow::Result<CodeShape> {
     let buckets = match addressing {
         Addressing::Slots | Addressing::Standing if retrieve > 1 => {
             choose_buckets(Family::Partitioned, retrieve, DEFAULT_CHOICES, -20.0).map(|choice| choice.buckets)

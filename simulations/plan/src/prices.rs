@@ -6,20 +6,20 @@ use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
 
 /// Hours of a month.
-pub(super) const MONTH_HOURS: f64 = 730.0;
+pub(crate) const MONTH_HOURS: f64 = 730.0;
 
 /// In any currency, the same for all.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(super) struct Prices {
+pub(crate) struct Prices {
     /// A core for an hour.
-    pub(super) core_hour: f64,
+    pub(crate) core_hour: f64,
     /// 10^9 bytes sent to users; what they send is free.
-    pub(super) gb_egress: f64,
+    pub(crate) gb_egress: f64,
     /// 10^9 bytes of memory for an hour.
-    pub(super) gb_memory_hour: f64,
+    pub(crate) gb_memory_hour: f64,
     /// 10^9 bytes of disk for a month.
-    pub(super) gb_disk_month: f64,
+    pub(crate) gb_disk_month: f64,
 }
 
 /// Nobody's price list, but of the order of what rented machines cost.
@@ -30,7 +30,7 @@ impl Default for Prices {
 }
 
 #[derive(clap::Args)]
-pub(super) struct PriceArguments {
+pub(crate) struct PriceArguments {
     /// Prices as a JSON object with any of core_hour, gb_egress, gb_memory_hour and gb_disk_month.
     #[arg(long)]
     prices: Option<PathBuf>,
@@ -50,7 +50,7 @@ pub(super) struct PriceArguments {
 
 impl PriceArguments {
     /// Those of the command line, before those of the file, before the defaults.
-    pub(super) fn read(&self) -> anyhow::Result<Prices> {
+    pub(crate) fn read(&self) -> anyhow::Result<Prices> {
         let file = match &self.prices {
             Some(path) => {
                 let text = std::fs::read_to_string(path);

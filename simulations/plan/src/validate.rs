@@ -10,14 +10,14 @@ use sotto_measuring::engine::EngineName;
 use sotto_measuring::progress;
 use sottod::Preference;
 
-use super::estimate::Need;
+use crate::estimate::Need;
 use crate::model::Calibration;
 
 /// The most that a prediction may be off, relatively.
 const OFF_MAX: f64 = 0.2;
 
 #[derive(clap::Args)]
-pub(super) struct ValidationArguments {
+pub(crate) struct ValidationArguments {
     /// Numbers of users to compare at, separated by commas.
     #[arg(long, value_delimiter = ',', default_values_t = [16_384, 65_536, 262_144], requires = "validate")]
     validate_users: Vec<u32>,
@@ -58,7 +58,7 @@ struct Validation {
 
 /// # Errors
 /// If a prediction is off by more than a fifth.
-pub(super) fn run(
+pub(crate) fn run(
     arguments: &ValidationArguments,
     first: &Calibration,
     again: &dyn Fn() -> anyhow::Result<Calibration>,

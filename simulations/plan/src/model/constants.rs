@@ -10,26 +10,26 @@ use super::sizes::{BucketSize, RoundSize};
 /// at each, and the others are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Constants {
+pub struct Constants {
     /// Parsing one query, with all of EXPAND that does not depend on the number of selectors. Voce: a bucket's answer, whatever it
     /// is, for each client of a tile, as are all of the answer.
-    pub(crate) query: f64,
+    pub query: f64,
     /// A transform of EXPAND, with the products that go with it. Voce: a pack.
-    pub(crate) transform: f64,
+    pub transform: f64,
     /// A selector of the first dimension, brought in order or its result put in its place. Voce: a KiB of the query.
-    pub(crate) arranged: f64,
+    pub arranged: f64,
     /// A KiB of the prepared database, read and multiplied.
-    pub(crate) scanned_kib: f64,
+    pub scanned_kib: f64,
     /// A column of the second dimension.
-    pub(crate) column: f64,
+    pub column: f64,
     /// A ciphertext of the answer.
-    pub(crate) answer: f64,
+    pub answer: f64,
     /// Set-up of a bucket, whatever it holds. Voce: of a pack.
-    pub(crate) setup_bucket: f64,
+    pub setup_bucket: f64,
     /// Set-up of one plaintext's place in a bucket. Voce: of one element's.
-    pub(crate) setup_plaintext: f64,
+    pub setup_plaintext: f64,
     /// Encode, for each codeword, with its bytes.
-    pub(crate) encode_codeword: f64,
+    pub encode_codeword: f64,
     /// A box of a sealed round, put in its place and digested.
     pub(crate) sealed_box: f64,
     /// The mapping, for each codeword.
@@ -62,7 +62,7 @@ impl Constants {
     }
 
     /// What a client's whole multi-query costs.
-    pub(crate) fn client_round(&self, round: &RoundSize) -> Stages {
+    pub fn client_round(&self, round: &RoundSize) -> Stages {
         self.answer(&round.bucket) * round.buckets as f64
     }
 
@@ -73,7 +73,7 @@ impl Constants {
     }
 
     /// Encode and set-up of all buckets, once for all clients, milliseconds.
-    pub(crate) fn setup_round(&self, round: &RoundSize) -> f64 {
+    pub fn setup_round(&self, round: &RoundSize) -> f64 {
         self.encode_codeword * round.codewords() / 1e3
             + self.setup_bucket(&round.bucket) * round.buckets as f64
     }
@@ -103,7 +103,7 @@ impl Constants {
     /// The size of a bucket, in elements, from which on more than half of an answer is the scan, whose cost is linear in
     /// the size; below, most of it is what grows with the square root or not at all. None if no bucket that the engine
     /// can arrange is as large.
-    pub(crate) fn crossover(&self) -> Option<usize> {
+    pub fn crossover(&self) -> Option<usize> {
         let scan_wins = |elements: usize| -> Option<bool> {
             let bucket = BucketSize::of(elements).ok()?;
             let scan = self.scanned_kib * bucket.scanned_kib() / 1e3;

@@ -29,26 +29,26 @@ const ACCOUNT_BYTES: f64 = 64.0;
 
 /// What is not measured.
 #[derive(Clone, Copy, Debug, clap::Args, Serialize)]
-pub(super) struct Assumptions {
+pub(crate) struct Assumptions {
     /// Rounds that stay retrievable (R).
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=4))]
-    pub(super) retained: u8,
+    pub(crate) retained: u8,
     /// Share of the cores' time that is planned; the rest is for peaks. An assumption.
     #[arg(long, default_value_t = 0.8)]
-    pub(super) load: f64,
+    pub(crate) load: f64,
     /// Memory of one user's connection and session, KiB. An assumption.
     #[arg(long, default_value_t = 64.0)]
-    pub(super) connection_kib: f64,
+    pub(crate) connection_kib: f64,
     /// Nodes that share the users. Each builds every round; three of them vote, if there are so many.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
-    pub(super) nodes: u32,
+    pub(crate) nodes: u32,
     /// With voce, voce-hint and voce-apart, what a round is arranged for.
     #[arg(long, value_enum, default_value_t)]
-    pub(super) prefer: Preference,
+    pub(crate) prefer: Preference,
 }
 
 impl Assumptions {
-    pub(super) fn check(&self) -> anyhow::Result<()> {
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
         ensure!(self.load > 0.0 && self.load <= 1.0, "--load is above 0 and at most 1");
         ensure!(
             self.connection_kib.is_finite() && self.connection_kib >= 0.0,
@@ -60,35 +60,35 @@ impl Assumptions {
 
 /// Memory, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(super) struct Memory {
+pub(crate) struct Memory {
     /// Prepared buckets of the retained rounds and of the one that is being built.
-    pub(super) databases: f64,
+    pub(crate) databases: f64,
     /// Boxes and codewords of the round that is being built.
-    pub(super) building: f64,
+    pub(crate) building: f64,
     /// Of the same rounds as the databases.
-    pub(super) mappings: f64,
+    pub(crate) mappings: f64,
     /// Of all users.
-    pub(super) keys: f64,
+    pub(crate) keys: f64,
     /// Of all users, where they stand: those of two epochs.
-    pub(super) queries: f64,
-    pub(super) connections: f64,
+    pub(crate) queries: f64,
+    pub(crate) connections: f64,
 }
 
 impl Memory {
-    pub(super) fn total(&self) -> f64 {
+    pub(crate) fn total(&self) -> f64 {
         self.databases + self.building + self.mappings + self.keys + self.queries + self.connections
     }
 }
 
 /// What nodes send each other of a round, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub(super) struct Between {
+pub(crate) struct Between {
     /// Every node gets all deposits.
-    pub(super) received: f64,
+    pub(crate) received: f64,
     /// The node that leads sends them to each other one that votes.
-    pub(super) leader_sends: f64,
+    pub(crate) leader_sends: f64,
     /// One that is followed sends them to so many as may follow it.
-    pub(super) followed_sends: f64,
+    pub(crate) followed_sends: f64,
 }
 
 impl Between {
@@ -107,42 +107,42 @@ impl Between {
 
 /// What does not depend on the length of rounds. Times are CPU time, milliseconds; sizes are bytes.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Need {
-    pub(super) users: usize,
+pub(crate) struct Need {
+    pub(crate) users: usize,
     #[serde(skip)]
-    pub(super) round: RoundSize,
-    pub(super) assumptions: Assumptions,
+    pub(crate) round: RoundSize,
+    pub(crate) assumptions: Assumptions,
     /// Of one user's round: answers, and moving bytes.
-    pub(super) answer_ms: f64,
-    pub(super) transport_ms: f64,
+    pub(crate) answer_ms: f64,
+    pub(crate) transport_ms: f64,
     /// In the mean over many rounds: what is not done in each, taking new keys and giving a bucket out to be checked.
-    pub(super) seldom_ms: f64,
+    pub(crate) seldom_ms: f64,
     /// Of building the round, on one node.
     #[serde(skip)]
-    pub(super) build_ms: f64,
+    pub(crate) build_ms: f64,
     #[serde(rename = "between_nodes_bytes")]
-    pub(super) between: Between,
+    pub(crate) between: Between,
     /// Relative error of all CPU time of a round.
-    pub(super) error: f64,
+    pub(crate) error: f64,
     #[serde(rename = "memory_bytes")]
-    pub(super) memory: Memory,
+    pub(crate) memory: Memory,
     #[serde(rename = "disk_bytes")]
-    pub(super) disk: f64,
+    pub(crate) disk: f64,
     /// Payload of one user in a round, in the mean over many.
     #[serde(rename = "up_bytes_per_user_round")]
-    pub(super) up: f64,
+    pub(crate) up: f64,
     #[serde(rename = "down_bytes_per_user_round")]
-    pub(super) down: f64,
+    pub(crate) down: f64,
     /// Of these uploads what is uploaded in one round of [`sotto_wire::limits::UPLOAD_ROUNDS`]: public keys.
     #[serde(rename = "keys_bytes_per_set")]
-    pub(super) keys: f64,
+    pub(crate) keys: f64,
     /// Of these downloads what is downloaded in one round of [`AUDITED`]: a bucket, to check an answer.
     #[serde(rename = "check_bytes_per_bucket")]
-    pub(super) check: f64,
+    pub(crate) check: f64,
 }
 
 impl Need {
-    pub(super) fn of(
+    pub(crate) fn of(
         users: usize,
         (retrieve, addressing): (usize, Addressing),
         assumptions: &Assumptions,
@@ -214,35 +214,35 @@ impl Need {
     }
 
     /// CPU time of one user's round, milliseconds, without what is seldom.
-    pub(super) fn every_round_ms(&self) -> f64 {
+    pub(crate) fn every_round_ms(&self) -> f64 {
         self.answer_ms + self.transport_ms
     }
 
     /// The same in the mean over many rounds.
-    pub(super) fn client_round_ms(&self) -> f64 {
+    pub(crate) fn client_round_ms(&self) -> f64 {
         self.every_round_ms() + self.seldom_ms
     }
 
     /// CPU time of a whole round, seconds.
-    pub(super) fn cpu_seconds(&self) -> f64 {
+    pub(crate) fn cpu_seconds(&self) -> f64 {
         let built = f64::from(self.assumptions.nodes) * self.build_ms;
         (self.users as f64 * self.client_round_ms() + built) / 1e3
     }
 
     /// Cores for rounds of so many seconds.
-    pub(super) fn cores(&self, round: f64) -> f64 {
+    pub(crate) fn cores(&self, round: f64) -> f64 {
         self.cpu_seconds() / (round * self.assumptions.load)
     }
 
     /// The shortest round on so many cores, seconds.
-    pub(super) fn round_seconds(&self, cores: f64) -> f64 {
+    pub(crate) fn round_seconds(&self, cores: f64) -> f64 {
         self.cpu_seconds() / (cores * self.assumptions.load)
     }
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "inside tests, failing loudly is the point")]
-pub(super) mod tests {
+pub(crate) mod tests {
     use sotto_measuring::engine::EngineName;
     use sotto_measuring::machine::Machine;
     use sottod::{Addressing, Preference};
@@ -252,10 +252,10 @@ pub(super) mod tests {
     use crate::model::tests::BY_HAND;
     use crate::model::{Calibration, Uncertainty};
 
-    pub(in crate::plan) const ASSUMED: Assumptions =
+    pub(crate) const ASSUMED: Assumptions =
         Assumptions { retained: 2, load: 0.8, connection_kib: 64.0, nodes: 1, prefer: Preference::Balanced };
 
-    pub(in crate::plan) fn calibration() -> Calibration {
+    pub(crate) fn calibration() -> Calibration {
         let error = |spread, residual| Uncertainty { spread, residual };
         Calibration {
             machine: Machine::here(),
@@ -269,7 +269,7 @@ pub(super) mod tests {
         }
     }
 
-    pub(in crate::plan) fn need(users: usize, retrieve: usize) -> Need {
+    pub(crate) fn need(users: usize, retrieve: usize) -> Need {
         Need::of(users, (retrieve, Addressing::Labels), &ASSUMED, &calibration()).unwrap()
     }
 

@@ -5,11 +5,11 @@ use serde::{Deserialize, Serialize};
 /// Relative deviations.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Uncertainty {
+pub struct Uncertainty {
     /// Standard deviation of repeated runs, the root of the mean square over all sizes.
-    pub(crate) spread: f64,
+    pub spread: f64,
     /// Of the model at sizes that it was not fitted to, the root of the mean square.
-    pub(crate) residual: f64,
+    pub residual: f64,
 }
 
 impl Uncertainty {
