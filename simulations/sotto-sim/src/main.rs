@@ -2,20 +2,18 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that talks to people")]
 
-mod demo;
 mod figures;
-mod ledger;
 mod listing;
 mod manual;
 mod mpir;
 mod pbc;
 mod pir;
 mod psir;
-mod target;
 
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
+use sotto_meeting::{demo, ledger};
 
 /// Measures Sotto's parts on the machine it runs on.
 #[derive(Parser)]

@@ -13,7 +13,7 @@ use crate::target::Target;
 ///
 /// Prints what arrives, until it is asked to end. With --home, a person who comes again goes on where it left.
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
+pub struct Arguments {
     #[command(flatten)]
     target: Target,
     /// Who: alice invites, bob accepts.
@@ -49,7 +49,11 @@ impl Person {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+/// The command, until somebody asks it to end.
+///
+/// # Errors
+/// If the server is none to work with, the two cannot meet, or what a person has cannot be kept.
+pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let done = runtime.block_on(chat::run(arguments));
     runtime.shutdown_background();

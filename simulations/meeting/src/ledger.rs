@@ -18,7 +18,7 @@ use crate::target::Target;
 ///
 /// Ends with failure if anything that was acknowledged is lost, or two nodes have different manifests of one round.
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
+pub struct Arguments {
     #[command(flatten)]
     target: Target,
     /// Accounts, which deposit in every round.
@@ -35,7 +35,11 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+/// The command, until its rounds are over or somebody asks it to end; with success if nothing is lost.
+///
+/// # Errors
+/// If the server is none to work with.
+pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let sound = runtime.block_on(run::run(arguments));
     // Calls that nobody waits for any more.
