@@ -1,4 +1,7 @@
 //! Measures Sotto's parts on the machine it runs on, and loads and watches servers that run.
+//!
+//! What it measures of parts alone stands here, a file for each command, and so do the figures, which are made of all that it
+//! measures. The closed loop, the planner, and the clients that meet a running server are packages of their own.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that talks to people")]
 
