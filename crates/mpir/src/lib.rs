@@ -52,6 +52,7 @@ mod reconstruct;
 mod registry;
 mod round;
 mod uniform;
+mod units;
 mod voce;
 mod voce_apart;
 mod voce_hint;

@@ -8,7 +8,6 @@ use pir_core::bfv::security_bits;
 use pir_core::voce::select::{self, Asked, Secret, Unit};
 use pir_core::voce::{self, DEGREE, Ending, MODULUS_BITS, Pools, Preference, Shape};
 use rand_core::CryptoRng;
-use rayon::prelude::{IntoParallelIterator, ParallelIterator};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
@@ -18,6 +17,7 @@ use crate::engine::{
 };
 use crate::round::{Assurance, Form, Parts, Profile, RoundSpec, Sizes, Units};
 use crate::uniform::indices;
+use crate::units::{answer_readable, cut_unit, prepare_units, read_units};
 use crate::voce_hint::seeds;
 
 /// The engine `voce`.
@@ -100,16 +100,9 @@ impl Engine for Voce {
 
     fn prepare(&self, spec: &RoundSpec, contents: Contents<'_>) -> Result<Box<dyn PreparedRound>, Error> {
         let (shape, sizes) = of_round(spec)?;
-        let Contents { different, copies } = contents;
-        if different.len().checked_mul(copies) != Some(spec.form.buckets) {
-            return Err(Error::Bucket);
-        }
-        let prepare = |number| {
-            let content = |bucket: usize| different[bucket / copies].as_slice();
-            let contents: Vec<&[u8]> = sizes.units.range(number).map(content).collect();
-            Unit::new(&self.pools, &shape, &seeds(spec), number, &contents)
-        };
-        let units = (0..sizes.units.count()).into_par_iter().map(prepare).collect::<Result<_, _>>()?;
+        let units = prepare_units(&sizes, contents, |number, contents| {
+            Ok(Unit::new(&self.pools, &shape, &seeds(spec), number, contents)?)
+        })?;
         Ok(Box::new(Prepared { shape, sizes, units }))
     }
 
@@ -122,17 +115,9 @@ impl Engine for Voce {
         request: &[u8],
     ) -> Result<Recomputed, Error> {
         let (shape, sizes) = of_round(spec)?;
-        let buckets = sizes.units.range(unit);
-        if buckets.is_empty() {
-            return Err(Error::Bucket);
-        }
-        let each = shape.elements() * shape.element_bytes();
-        if contents.len() != buckets.len() * each {
-            return Err(pir_core::Error::Shape("bytes of a unit").into());
-        }
+        let contents = cut_unit(&sizes, unit, shape.elements() * shape.element_bytes(), contents)?;
         let keys = select::PublicKeys::read(public_keys)?;
         let request = select::Request::new(&shape, spec.form.buckets, &keys, request)?;
-        let contents: Vec<&[u8]> = contents.chunks_exact(each).collect();
         // Who checks an answer now and then keeps no memory for the next time.
         let answer = Unit::answer_once(&Pools::default(), &shape, &seeds(spec), unit, &contents, &request)?;
         Ok(Recomputed::without_hint(answer))
@@ -206,19 +191,9 @@ impl Pending for Wanted {
     }
 
     fn read(self: Box<Self>, hint: &[u8], answer: &[u8]) -> Vec<Result<Vec<u8>, Error>> {
-        let unit = |unit: usize| {
-            self.sizes.hint.part("bytes of the hint", hint, unit)?;
-            let answer = self.sizes.answer.part("bytes of the answer", answer, unit)?;
+        read_units(&self.sizes, hint, answer, |unit, _, answer| {
             Ok(self.asked.read(&self.spec.whitening, unit, answer)?)
-        };
-        let all = (0..self.sizes.units.count()).into_par_iter().flat_map_iter(|number| {
-            let buckets = self.sizes.units.range(number).len();
-            match unit(number) {
-                Ok(elements) => elements.into_iter().map(Ok).collect(),
-                Err(error) => vec![Err(error); buckets],
-            }
-        });
-        all.collect()
+        })
     }
 }
 
@@ -247,12 +222,6 @@ impl PreparedRound for Prepared {
     fn answer(&self, unit: usize, tile: &[Query<'_>]) -> Vec<Result<Vec<u8>, Error>> {
         let Some(prepared) = self.units.get(unit) else { return vec![Err(Error::Bucket); tile.len()] };
         let requests: Vec<_> = tile.iter().map(|query| self.read(query)).collect();
-        let good: Vec<_> = requests.iter().flatten().collect();
-        let mut answers = prepared.answer(self.sizes.units.range(unit).start, &good).into_iter();
-        let answer = |request: &Result<_, Error>| match request {
-            Ok(_) => answers.next().ok_or(Error::Bucket),
-            Err(error) => Err(*error),
-        };
-        requests.iter().map(answer).collect()
+        answer_readable(&requests, |tile| prepared.answer(self.sizes.units.range(unit).start, tile))
     }
 }

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use pir_core::bfv::security_bits;
 use pir_core::voce::{self, Asked, DEGREE, Ending, MODULUS_BITS, Pools, Preference, Seeds, Shape, Unit};
 use rand_core::CryptoRng;
-use rayon::prelude::{IntoParallelIterator, ParallelIterator};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
@@ -17,6 +16,7 @@ use crate::engine::{
 };
 use crate::round::{Assurance, Form, Parts, Profile, RoundSpec, Sizes, Units};
 use crate::uniform::indices;
+use crate::units::{answer_readable, cut_unit, prepare_units, read_units};
 
 /// The engine `voce-hint`.
 ///
@@ -104,17 +104,9 @@ impl Engine for VoceHint {
 
     fn prepare(&self, spec: &RoundSpec, contents: Contents<'_>) -> Result<Box<dyn PreparedRound>, Error> {
         let (shape, sizes) = of_round(spec)?;
-        let Contents { different, copies } = contents;
-        if different.len().checked_mul(copies) != Some(spec.form.buckets) {
-            return Err(Error::Bucket);
-        }
-        let prepare = |number| {
-            let content = |bucket: usize| different[bucket / copies].as_slice();
-            let contents: Vec<&[u8]> = sizes.units.range(number).map(content).collect();
-            Unit::new(&self.pools, &shape, &seeds(spec), number, &contents)
-        };
-        let units: Vec<Unit> =
-            (0..sizes.units.count()).into_par_iter().map(prepare).collect::<Result<_, _>>()?;
+        let units = prepare_units(&sizes, contents, |number, contents| {
+            Ok(Unit::new(&self.pools, &shape, &seeds(spec), number, contents)?)
+        })?;
         let hint = units.iter().flat_map(Unit::hint).copied().collect();
         Ok(Box::new(Prepared { shape, sizes, units, hint }))
     }
@@ -128,17 +120,9 @@ impl Engine for VoceHint {
         request: &[u8],
     ) -> Result<Recomputed, Error> {
         let (shape, sizes) = of_round(spec)?;
-        let buckets = sizes.units.range(unit);
-        if buckets.is_empty() {
-            return Err(Error::Bucket);
-        }
+        let contents = cut_unit(&sizes, unit, shape.elements() * shape.element_bytes(), contents)?;
         self.public_keys(public_keys)?;
-        let each = shape.elements() * shape.element_bytes();
-        if contents.len() != buckets.len() * each {
-            return Err(pir_core::Error::Shape("bytes of a unit").into());
-        }
         let request = voce::Request::new(&shape, spec.form.buckets, request)?;
-        let contents: Vec<&[u8]> = contents.chunks_exact(each).collect();
         // Who checks an answer now and then keeps no memory for the next time.
         let (answer, hint) =
             Unit::answer_once(&Pools::default(), &shape, &seeds(spec), unit, &contents, &request)?;
@@ -227,19 +211,9 @@ impl Pending for Wanted {
     }
 
     fn read(self: Box<Self>, hint: &[u8], answer: &[u8]) -> Vec<Result<Vec<u8>, Error>> {
-        let unit = |unit: usize| {
-            let hint = self.sizes.hint.part("bytes of the hint", hint, unit)?;
-            let answer = self.sizes.answer.part("bytes of the answer", answer, unit)?;
+        read_units(&self.sizes, hint, answer, |unit, hint, answer| {
             Ok(self.asked.read(&self.spec.whitening, unit, hint, answer)?)
-        };
-        let all = (0..self.sizes.units.count()).into_par_iter().flat_map_iter(|number| {
-            let buckets = self.sizes.units.range(number).len();
-            match unit(number) {
-                Ok(elements) => elements.into_iter().map(Ok).collect(),
-                Err(error) => vec![Err(error); buckets],
-            }
-        });
-        all.collect()
+        })
     }
 }
 
@@ -266,14 +240,8 @@ impl PreparedRound for Prepared {
     fn answer(&self, unit: usize, tile: &[Query<'_>]) -> Vec<Result<Vec<u8>, Error>> {
         let Some(prepared) = self.units.get(unit) else { return vec![Err(Error::Bucket); tile.len()] };
         let buckets = self.sizes.units.buckets();
-        let requests: Vec<_> =
-            tile.iter().map(|query| voce::Request::new(&self.shape, buckets, query.request)).collect();
-        let good: Vec<_> = requests.iter().flatten().collect();
-        let mut answers = prepared.answer(self.sizes.units.range(unit).start, &good).into_iter();
-        let answer = |request: &Result<_, pir_core::Error>| match request {
-            Ok(_) => answers.next().ok_or(Error::Bucket),
-            Err(error) => Err(Error::from(*error)),
-        };
-        requests.iter().map(answer).collect()
+        let read = |request| voce::Request::new(&self.shape, buckets, request).map_err(Error::from);
+        let requests: Vec<_> = tile.iter().map(|query| read(query.request)).collect();
+        answer_readable(&requests, |tile| prepared.answer(self.sizes.units.range(unit).start, tile))
     }
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sotto_protocol::manifest::SignedManifest;
@@ -14,6 +13,7 @@ use sotto_wire::Address;
 use sottod::Status;
 use tempfile::TempDir;
 use tokio::net::TcpStream;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
@@ -33,11 +33,11 @@ struct Cluster {
     peers: Vec<u16>,
     operations: Vec<u16>,
     nodes: BTreeMap<usize, (Child, BufReader<ChildStdout>)>,
-    /// Nodes of one cluster are as many as a small machine serves without keeping them waiting for seconds.
-    _alone: MutexGuard<'static, ()>,
+    _place: SemaphorePermit<'static>,
 }
 
-static ALONE: Mutex<()> = Mutex::new(());
+/// Nodes of two clusters, which mostly wait, are as many as a small machine serves without keeping them waiting for seconds.
+static PLACES: Semaphore = Semaphore::const_new(2);
 
 impl Cluster {
     fn start() -> Self {
@@ -47,7 +47,12 @@ impl Cluster {
     /// With nodes that do not vote, or with room for nodes that come later.
     fn with_others(answerers: usize, later: usize) -> Self {
         let (founders, count) = (NODES + answerers, NODES + answerers + later);
-        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = loop {
+            match PLACES.try_acquire() {
+                Ok(place) => break place,
+                Err(_) => std::thread::sleep(Duration::from_millis(50)),
+            }
+        };
         let directory = tempfile::tempdir().unwrap();
         let mut ports = free_ports(3 * count).unwrap().into_iter();
         let mut some = || -> Vec<u16> { ports.by_ref().take(count).collect() };
@@ -65,7 +70,7 @@ impl Cluster {
         let made = new.output().unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         let mut cluster =
-            Self { directory, clients, peers, operations, nodes: BTreeMap::new(), _alone: alone };
+            Self { directory, clients, peers, operations, nodes: BTreeMap::new(), _place: place };
         (0..founders).for_each(|at| cluster.serve(at));
         cluster
     }
