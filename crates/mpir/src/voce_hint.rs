@@ -120,8 +120,8 @@ impl Engine for VoceHint {
         request: &[u8],
     ) -> Result<Recomputed, Error> {
         let (shape, sizes) = of_round(spec)?;
-        let contents = cut_unit(&sizes, unit, shape.elements() * shape.element_bytes(), contents)?;
         self.public_keys(public_keys)?;
+        let contents = cut_unit(&sizes, unit, shape.elements() * shape.element_bytes(), contents)?;
         let request = voce::Request::new(&shape, spec.form.buckets, request)?;
         // Who checks an answer now and then keeps no memory for the next time.
         let (answer, hint) =

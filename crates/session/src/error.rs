@@ -265,6 +265,13 @@ mod tests {
     }
 
     #[test]
+    fn a_person_reads_for_how_many_minutes_to_wait() {
+        let told = [0, 60, 61, 3600].map(|seconds| ConnectError::TooOften { seconds }.to_string());
+        let expected = ["a minute", "a minute", "2 minutes", "60 minutes"];
+        assert!(told.iter().zip(expected).all(|(told, expected)| told.contains(expected)), "{told:?}");
+    }
+
+    #[test]
     fn a_person_reads_once_that_a_server_is_unacceptable() {
         let refused = ConnectError::Parameters(Error::Negotiation(NegotiationError::NoSerial));
         assert_eq!(

@@ -63,3 +63,28 @@ impl ConnectionSettings {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+    use std::collections::BTreeSet;
+
+    use super::ConnectionSettings;
+
+    #[test]
+    fn every_node_is_asked_with_the_same_patience() {
+        let key = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+        let address = format!("sotto://one.example:1,two.example:2,three.example:3/{key}");
+        let all = ConnectionSettings {
+            call_timeout: Duration::from_secs(77),
+            ..ConnectionSettings::new(address.parse().unwrap())
+        };
+        let names = |nodes: Vec<ConnectionSettings>| -> BTreeSet<String> {
+            assert!(nodes.iter().all(|node| node.call_timeout == all.call_timeout));
+            nodes.iter().map(|node| node.address.authority()).collect()
+        };
+        let expected = ["one.example:1", "two.example:2", "three.example:3"].map(str::to_owned).into();
+        assert_eq!(names(all.each().collect()), expected);
+        assert_eq!(names(all.in_order_of(&[3; 32], None)), expected);
+    }
+}

@@ -195,9 +195,79 @@ fn judge(error: &(dyn Error + 'static)) -> Option<ConnectError> {
 
 #[cfg(test)]
 mod tests {
+    use core::pin::Pin;
+    use core::task::{Context, Poll};
+    use std::io;
     use std::net::IpAddr;
 
-    use super::Peers;
+    use rustls::{CertificateError, Error};
+    use tokio::io::{
+        AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufWriter, ReadBuf, duplex,
+    };
+
+    use super::{Peers, judge};
+    use crate::ConnectError;
+
+    /// A stream that takes one piece at a time.
+    struct Piecewise;
+
+    impl AsyncRead for Piecewise {
+        fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, _: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    impl AsyncWrite for Piecewise {
+        fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_is_watched_does_what_it_does_and_its_end_is_heard() {
+        let (peers, (near, mut far)) = (Peers::default(), duplex(64));
+        peers.ended().await;
+        let mut watched = peers.watch(Box::new(BufWriter::new(near)));
+        assert!(watched.is_write_vectored() && !peers.watch(Box::new(Piecewise)).is_write_vectored());
+        let mut read = [0; 2];
+        watched.write_all(b"ab").await.unwrap();
+        assert!(matches!(poll_once(far.read_exact(&mut read)), Poll::Pending), "it was not flushed");
+        watched.flush().await.unwrap();
+        assert_eq!((far.read_exact(&mut read).await.unwrap(), &read), (2, b"ab"));
+        far.write_all(b"cd").await.unwrap();
+        assert_eq!((watched.read_exact(&mut read).await.unwrap(), &read), (2, b"cd"));
+        watched.shutdown().await.unwrap();
+        assert_eq!(far.read(&mut read).await.unwrap(), 0);
+
+        let watched = peers.watch(watched);
+        assert!(matches!(poll_once(peers.ended()), Poll::Pending));
+        drop(watched);
+        peers.ended().await;
+    }
+
+    fn poll_once<T>(waiting: impl Future<Output = T>) -> Poll<T> {
+        core::pin::pin!(waiting).poll(&mut Context::from_waker(core::task::Waker::noop()))
+    }
+
+    /// Who only has to see to a clock is not told of an attack.
+    #[test]
+    fn a_certificate_of_somebody_else_is_told_from_one_that_is_not_valid_now() {
+        let judged = |error| judge(&io::Error::other(Error::InvalidCertificate(error)));
+        for of_time in [CertificateError::Expired, CertificateError::NotValidYet] {
+            assert_eq!(judged(of_time), Some(ConnectError::Certificate));
+        }
+        assert_eq!(judged(CertificateError::UnknownIssuer), Some(ConnectError::WrongKey));
+        assert_eq!(judge(&io::Error::other(Error::DecryptError)), None);
+        assert_eq!(judge(&io::Error::from(io::ErrorKind::ConnectionRefused)), None);
+    }
 
     #[test]
     fn who_demands_loopback_hears_of_others_and_meets_no_more_of_them() {

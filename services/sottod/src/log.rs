@@ -67,7 +67,7 @@ pub(crate) use replica::{RaftSnapshot, StateMachine, snapshot_of};
 pub(crate) use state::{ACCOUNTS_MAX, Applied, State};
 pub(crate) use store::Options;
 #[cfg(test)]
-pub(crate) use tests::{History, Simulated, Verbs};
+pub(crate) use tests::{History, Simulated, Verbs, options};
 pub(crate) use voters::{Change, change};
 
 /// What became of an entry, once that is known.

@@ -30,8 +30,9 @@ const SILENCE: Duration = Duration::from_secs(2);
 const LEADERLESS: Duration = Duration::from_secs(3);
 /// Pause before another node is asked.
 const PAUSE: Duration = Duration::from_millis(100);
-/// So often it is asked whether there is somebody better to follow than a second choice.
-const LOOKING: Duration = Duration::from_secs(10);
+/// After so long it is asked whether there is somebody better to follow than a second choice; twice as long each time that somebody
+/// was, as a better one that is soon lost again shall not be gone to for ever.
+const LOOKING: [Duration; 2] = [Duration::from_secs(10), Duration::from_mins(10)];
 /// Entries applied at a time when a log is opened.
 const OPENING: u64 = 64;
 
@@ -62,7 +63,7 @@ pub(crate) trait Upstream: Send + Sync + 'static {
     fn follow(&mut self, last: Option<LogId>) -> impl Future<Output = Option<Feeding>> + Send;
 
     /// Whether what is followed was a second choice, and a first one can be followed by now, which then comes next.
-    fn is_better_there(&self, last: Option<LogId>) -> impl Future<Output = bool> + Send;
+    fn is_better_there(&mut self, last: Option<LogId>) -> impl Future<Output = bool> + Send;
 }
 
 /// A log that is followed.
@@ -142,6 +143,7 @@ async fn follow(
     kept: Kept,
     role: watch::Sender<Role>,
 ) -> Result<Infallible, LogError> {
+    let [mut looking, most] = LOOKING;
     loop {
         let last = kept.machine.lock().applied;
         let tell = |leader| {
@@ -154,34 +156,39 @@ async fn follow(
             continue;
         };
         let mut led = Instant::now();
-        let mut better = pin!(better(&upstream, &kept));
-        loop {
+        let mut better = pin!(better(&mut upstream, &kept, looking));
+        let is_left = loop {
+            // First, as somebody who has always more to tell would else be followed for ever.
             let fed = tokio::select! {
                 biased;
+                () = &mut better => break true,
                 fed = tokio::time::timeout(SILENCE, feeding.next()) => fed,
-                () = &mut better => break,
             };
-            let Ok(Some(fed)) = fed else { break };
+            let Ok(Some(fed)) = fed else { break false };
             if !kept.take(fed.what).await? {
                 tracing::warn!("a node that was followed sent what does not follow; another one is asked");
-                break;
+                break false;
             }
             tell(fed.leader);
             if fed.leader.is_some() {
                 led = Instant::now();
             } else if led.elapsed() > LEADERLESS {
-                break;
+                break false;
             }
-        }
+        };
         // Who leads is most likely the same as before.
-        tokio::time::sleep(PAUSE).await;
+        if is_left {
+            looking = most.min(2 * looking);
+        } else {
+            tokio::time::sleep(PAUSE).await;
+        }
     }
 }
 
 /// Waits until there is somebody better to follow.
-async fn better(upstream: &impl Upstream, kept: &Kept) {
+async fn better(upstream: &mut impl Upstream, kept: &Kept, looking: Duration) {
     loop {
-        tokio::time::sleep(LOOKING).await;
+        tokio::time::sleep(looking).await;
         let last = kept.machine.lock().applied;
         if upstream.is_better_there(last).await {
             return;

@@ -111,6 +111,11 @@ impl Kept {
         Ok(found.map(|found| found == entry))
     }
 
+    /// Whether everything up to an entry was applied here.
+    pub(crate) fn has(&self, last: Option<LogId>) -> bool {
+        last.is_none_or(|last| last.index < self.machine.lock().next_index())
+    }
+
     /// What was applied here behind an entry of the log, or behind its beginning.
     pub(crate) async fn behind(&self, last: Option<LogId>) -> Result<Behind, LogError> {
         let next = last.map_or(0, |last| last.index + 1);

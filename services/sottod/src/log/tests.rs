@@ -15,4 +15,5 @@ mod workload;
 pub(super) use base::entries;
 pub(crate) use simulated::Simulated;
 pub(crate) use verbs::{History, Verbs};
-pub(super) use workload::{options, rng};
+pub(crate) use workload::options;
+pub(super) use workload::rng;

@@ -1,6 +1,7 @@
 //! What other nodes call here.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use openraft::Raft;
@@ -19,10 +20,12 @@ use super::listen::Caller;
 use super::proto::peer_server::Peer;
 use super::{Joined, Member, convert, proto};
 use crate::cluster::NodeId;
-use crate::log::{RaftSnapshot, Role, SNAPSHOT_MAX, StateMachine, TypeConfig, Vote, snapshot_of};
+use crate::log::{LogId, RaftSnapshot, Role, SNAPSHOT_MAX, StateMachine, TypeConfig, Vote, snapshot_of};
 use crate::rounds::{Place, Rounds};
 use crate::slots::Tenure;
 
+/// For so long a caller waits that is ahead of this node: less than it has patience.
+const CATCHING_UP: Duration = Duration::from_secs(1);
 /// Deposits in one call, at most.
 const DEPOSITS_MAX: usize = 4096;
 
@@ -76,6 +79,24 @@ fn caller<T>(request: &Request<T>) -> Result<Caller, Status> {
 /// Nobody speaks for another node.
 fn is_of(vote: &Vote, Caller(caller): Caller) -> Result<(), Status> {
     if NodeId::Voter(vote.leader_id.node_id) == caller { Ok(()) } else { Err(malformed(convert::Malformed)) }
+}
+
+/// Whether others do well to follow this node: one that leads has enough to do, and one that knows of nobody who leads has no news.
+fn is_first_choice(member: &Member) -> Result<(), Status> {
+    match *member.role.borrow() {
+        Role::Follows { leader: Some(_) } => Ok(()),
+        Role::Follows { leader: None } => Err(Status::unavailable("this node knows of nobody who leads")),
+        Role::Leads { .. } => Err(Status::unavailable(LEADS)),
+    }
+}
+
+/// Waits until this node has what the caller has, for a moment: the leader tells what is committed a little before the others
+/// apply it. Who lacks more would have nothing to tell.
+async fn has_all_of(member: &Member, last: Option<LogId>) -> Result<(), Status> {
+    let mut changes = member.kept.changes();
+    let caught_up = async { while !member.kept.has(last) && changes.changed().await.is_ok() {} };
+    let in_time = tokio::time::timeout(CATCHING_UP, caught_up).await;
+    in_time.map_err(|_| Status::unavailable("this node is behind the caller"))
 }
 
 /// What a leader may say.
@@ -194,8 +215,8 @@ impl Peer for PeerService {
         let member = self.member()?;
         let proto::FollowRequest { last, leader } = request.into_inner();
         let last = convert::take_some(last).map_err(malformed)?;
-        if self.leads().is_ok() && !leader {
-            return Err(Status::unavailable(LEADS));
+        if !leader {
+            is_first_choice(&member)?;
         }
         let place = Arc::clone(&self.followers).try_acquire_owned();
         let place = place.map_err(|_| Status::resource_exhausted("enough nodes follow this one"))?;
@@ -203,6 +224,9 @@ impl Peer for PeerService {
             && member.kept.is_of_log(last).await.map_err(ended)? == Some(false)
         {
             return Err(Status::failed_precondition("the caller has another log"));
+        }
+        if !leader {
+            has_all_of(&member, last).await?;
         }
         Ok(Response::new(feed(Followers { this: self.this, member, leader, place }, last)))
     }
@@ -282,3 +306,6 @@ impl Peer for PeerService {
         Ok(Response::new(proto::PlaceResponse {}))
     }
 }
+
+#[cfg(test)]
+mod tests;

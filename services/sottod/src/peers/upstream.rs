@@ -24,6 +24,8 @@ pub(crate) struct Upstreams<W = Ways> {
     followed: watch::Sender<Option<NodeId>>,
     /// Whether that may lead, or has no vote: while nodes start, or are lost, there may be nobody else.
     is_second_choice: bool,
+    /// Who was found to be a better one, and is asked first.
+    found: Option<NodeId>,
 }
 
 /// The ways to all other nodes that can be followed.
@@ -33,7 +35,7 @@ pub(crate) trait Followable: Send + Sync + 'static {
 
 impl<W: Followable> Upstreams<W> {
     pub(crate) fn new(this: NodeId, ways: W, followed: watch::Sender<Option<NodeId>>) -> Self {
-        Self { this, ways, followed, is_second_choice: false }
+        Self { this, ways, followed, is_second_choice: false, found: None }
     }
 
     fn candidates(&self) -> Vec<(NodeId, PeerClient<Channel>)> {
@@ -69,11 +71,13 @@ async fn ask(
 impl<W: Followable> Upstream for Upstreams<W> {
     async fn follow(&mut self, last: Option<LogId>) -> Option<Feeding> {
         let before = self.followed.send_replace(None);
-        let (others, same): (Vec<_>, Vec<_>) =
-            self.candidates().into_iter().partition(|(node, _)| Some(*node) != before);
+        let found = self.found.take();
+        let mut candidates = self.candidates();
+        // Who was followed was lost, or is left for somebody better.
+        candidates.sort_by_key(|(node, _)| (Some(*node) != found, Some(*node) == before));
         // The leader has enough to do, and is followed if nobody else can be.
         for leader in [false, true] {
-            for (node, client) in others.iter().chain(&same) {
+            for (node, client) in &candidates {
                 if let Some(responses) = ask(*node, client.clone(), last, leader).await {
                     tracing::info!(?node, "this node follows another one");
                     self.is_second_choice = leader || !is_voter(*node);
@@ -85,16 +89,16 @@ impl<W: Followable> Upstream for Upstreams<W> {
         None
     }
 
-    async fn is_better_there(&self, last: Option<LogId>) -> bool {
+    async fn is_better_there(&mut self, last: Option<LogId>) -> bool {
         if !self.is_second_choice {
             return false;
         }
         let voters = self.candidates().into_iter().filter(|(node, _)| is_voter(*node));
-        let mut asked: JoinSet<_> = voters.map(|(node, client)| ask(node, client, last, false)).collect();
+        let asked = voters.map(|(node, client)| async move { (node, ask(node, client, last, false).await) });
+        let mut asked: JoinSet<_> = asked.collect();
         while let Some(answered) = asked.join_next().await {
-            if matches!(answered, Ok(Some(_))) {
-                // Nobody was lost, so nobody is to be asked last.
-                self.followed.send_replace(None);
+            if let Ok((node, Some(_))) = answered {
+                self.found = Some(node);
                 return true;
             }
         }

@@ -51,6 +51,12 @@ impl Clone for Rounds {
 }
 
 impl Rounds {
+    /// Which nobody answers.
+    #[cfg(test)]
+    pub(crate) fn of_nobody() -> Self {
+        Self { commands: mpsc::channel(1).0, tracker: TaskTracker::new() }
+    }
+
     pub(super) fn new(commands: mpsc::Sender<Command>, tracker: TaskTracker) -> Self {
         Self { commands, tracker }
     }

@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 
-use super::{Fed, Feeding, FollowingLog, Food, Kept, LOOKING, LogId, PAUSE, SIGN_OF_LIFE, Upstream, Writer};
+use super::{Fed, Feeding, FollowingLog, Food, Kept, LOOKING, LogId, Upstream, Writer};
 use crate::log::entry::{Entry, decode_one, log_id};
 use crate::log::kept::Behind;
 use crate::log::tests::{entries, options, rng};
@@ -57,7 +57,7 @@ impl Upstream for Others {
         Some(Box::pin(ReceiverStream::new(receiver)))
     }
 
-    async fn is_better_there(&self, _: Option<LogId>) -> bool {
+    async fn is_better_there(&mut self, _: Option<LogId>) -> bool {
         false
     }
 }
@@ -163,46 +163,53 @@ impl Upstream for Liar {
         Some(Box::pin(tokio_stream::once(fed)))
     }
 
-    async fn is_better_there(&self, _: Option<LogId>) -> bool {
+    async fn is_better_there(&mut self, _: Option<LogId>) -> bool {
         false
     }
 }
 
-/// Follows somebody who would tell for ever, until there is somebody better.
+/// Follows somebody who has always more to tell, until there is somebody better.
 struct SecondChoice {
     there: watch::Receiver<bool>,
     asked: mpsc::UnboundedSender<()>,
 }
 
 impl Upstream for SecondChoice {
-    async fn follow(&mut self, _: Option<LogId>) -> Option<Feeding> {
+    async fn follow(&mut self, last: Option<LogId>) -> Option<Feeding> {
         self.asked.send(()).unwrap();
-        let (sender, receiver) = mpsc::channel(1);
-        tokio::spawn(async move {
-            while sender.send(Fed { leader: Some(1), what: Food::Entries(Vec::new()) }).await.is_ok() {
-                sleep(SIGN_OF_LIFE).await;
-            }
-        });
-        Some(Box::pin(ReceiverStream::new(receiver)))
+        let next = last.map_or(0, |last| last.index + 1);
+        let entry = |index| Entry { log_id: log_id(1, 1, index), payload: openraft::EntryPayload::Blank };
+        let fed = move |index| Fed { leader: Some(1), what: Food::Entries(vec![entry(index)]) };
+        Some(Box::pin(tokio_stream::iter((next..).map(fed))))
     }
 
-    async fn is_better_there(&self, _: Option<LogId>) -> bool {
+    async fn is_better_there(&mut self, _: Option<LogId>) -> bool {
         *self.there.borrow()
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_better_is_followed_once_there() {
+async fn who_is_better_is_followed_once_there_and_more_seldom_each_time() {
     let (there, seen) = watch::channel(false);
     let (asked, mut asks) = mpsc::unbounded_channel();
     let (upstream, disk) = (SecondChoice { there: seen, asked }, Arc::new(Simulated::default()));
-    let pace = || Duration::ZERO;
+    let pace = || Duration::from_millis(20);
     let log = FollowingLog::start_inline(upstream, |_, _| {}, disk, options(1), pace).await.unwrap();
     asks.recv().await.unwrap();
     sleep(Duration::from_secs(60)).await;
     assert!(asks.try_recv().is_err(), "who was followed was left for nobody");
     there.send_replace(true);
-    timeout(LOOKING + PAUSE, asks.recv()).await.expect("nobody looks for a better one");
+    let [first, most] = LOOKING;
+    let disk = Duration::from_millis(100);
+    timeout(first + disk, asks.recv()).await.expect("nobody looks for a better one");
+    // Somebody who is soon lost again is not gone to for ever.
+    for pause in [2 * first, 4 * first, 8 * first] {
+        let from = Instant::now();
+        timeout(pause + disk, asks.recv()).await.expect("nobody looks for a better one").unwrap();
+        assert!(from.elapsed() > pause - disk);
+    }
+    let entries = log.state().next_index();
+    assert!(entries > 1000 && most > 8 * first, "{entries} entries");
     log.close().await;
 }
 

@@ -200,7 +200,8 @@ async fn a_second_choice_is_followed_until_there_is_a_first() {
     assert!(timeout(Duration::from_secs(1), upstreams.is_better_there(None)).await.unwrap());
     assert!(feeding.next().await.is_some(), "who is followed does not know yet");
     drop(feeding);
-    let feeding = upstreams.follow(None).await.unwrap();
+    // Who was found is asked first, and nobody waits for the silent one.
+    let feeding = timeout(Duration::from_secs(1), upstreams.follow(None)).await.unwrap().unwrap();
     assert_eq!(whom(), Some(NodeId::Voter(3)));
     // That is a first choice.
     nodes.are([Follows, Leads, Follows, Follows]);

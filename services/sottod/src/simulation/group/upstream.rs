@@ -42,7 +42,7 @@ impl Upstream for Upstreams {
     }
 
     /// So that feeds are left that would go on, too.
-    async fn is_better_there(&self, _: Option<LogId>) -> bool {
+    async fn is_better_there(&mut self, _: Option<LogId>) -> bool {
         true
     }
 }

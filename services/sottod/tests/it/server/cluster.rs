@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use sotto_protocol::manifest::SignedManifest;
@@ -32,7 +33,9 @@ struct Cluster {
     clients: Vec<u16>,
     peers: Vec<u16>,
     operations: Vec<u16>,
-    nodes: BTreeMap<usize, (Child, BufReader<ChildStdout>)>,
+    nodes: BTreeMap<usize, Child>,
+    /// Kept, as nodes write to them.
+    outputs: BTreeMap<usize, BufReader<ChildStdout>>,
     _place: SemaphorePermit<'static>,
 }
 
@@ -67,10 +70,17 @@ impl Cluster {
             };
             new.args([node, &format!("127.0.0.1:{peer}"), public, &format!("127.0.0.1:{client}")]);
         }
-        let made = new.output().unwrap();
+        let made = output(&mut new);
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        let mut cluster =
-            Self { directory, clients, peers, operations, nodes: BTreeMap::new(), _place: place };
+        let mut cluster = Self {
+            directory,
+            clients,
+            peers,
+            operations,
+            nodes: BTreeMap::new(),
+            outputs: BTreeMap::new(),
+            _place: place,
+        };
         (0..founders).for_each(|at| cluster.serve(at));
         cluster
     }
@@ -98,22 +108,26 @@ impl Cluster {
             .spawn()
             .unwrap();
         let mut output = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        output.read_line(&mut line).unwrap();
-        assert!(line.starts_with("listening on "), "{line}");
-        self.nodes.insert(at, (child, output));
+        self.nodes.insert(at, child);
+        let told = in_time(move || {
+            let mut line = String::new();
+            output.read_line(&mut line).unwrap();
+            (line, output)
+        });
+        assert!(told.0.starts_with("listening on "), "{}", told.0);
+        self.outputs.insert(at, told.1);
     }
 
     fn kill(&mut self, at: usize) {
-        let (mut child, _) = self.nodes.remove(&at).unwrap();
+        let mut child = self.nodes.remove(&at).unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
     }
 
     fn status(&self, at: usize) -> Option<Status> {
         let operations = format!("127.0.0.1:{}", self.operations[at]);
-        let asked = Command::new(PROGRAM).args(["status", "--json", "--operations", &operations]).output();
-        serde_json::from_slice(&asked.unwrap().stdout).ok()
+        let asked = output(Command::new(PROGRAM).args(["status", "--json", "--operations", &operations]));
+        serde_json::from_slice(&asked.stdout).ok()
     }
 
     /// Asks a node to hand over; the exit code, and what is said.
@@ -125,7 +139,8 @@ impl Cluster {
     fn ask(&self, at: usize, arguments: &[&str]) -> (Option<i32>, String) {
         let mut command = Command::new(PROGRAM);
         command.args(arguments).arg("--data");
-        let output = command.arg(self.path().join(format!("cluster/node{}", at + 1))).output().unwrap();
+        command.arg(self.path().join(format!("cluster/node{}", at + 1)));
+        let output = output(&mut command);
         let said = [output.stdout, output.stderr].concat();
         (output.status.code(), String::from_utf8(said).unwrap())
     }
@@ -189,11 +204,24 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        for (child, _) in self.nodes.values_mut() {
+        for child in self.nodes.values_mut() {
             let _ = child.kill();
             let _ = child.wait();
         }
     }
+}
+
+/// What takes no longer than anything here.
+fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || sender.send(work()));
+    receiver.recv_timeout(PATIENCE).unwrap()
+}
+
+/// Runs a command to its end.
+fn output(command: &mut Command) -> Output {
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    in_time(move || child.wait_with_output()).unwrap()
 }
 
 fn deposit(account: u8, round: Round) -> Vec<u8> {
@@ -329,13 +357,11 @@ async fn a_node_of_several_is_backed_up_and_never_restored() {
     a_round(&cluster, &[0, 1, 2]).await;
     let (out, target) = (cluster.path().join("node1.tar"), cluster.path().join("restored"));
     let node = cluster.path().join("cluster/node1");
-    let taken = Command::new(PROGRAM).args(["backup", "--data"]).arg(node).arg("--out").arg(&out).output();
-    let taken = taken.unwrap();
+    let taken = output(Command::new(PROGRAM).args(["backup", "--data"]).arg(node).arg("--out").arg(&out));
     let said = String::from_utf8(taken.stdout).unwrap();
     assert!(taken.status.success() && said.contains("a node of a cluster of 3"), "{said}");
     let refused =
-        Command::new(PROGRAM).args(["restore", "--from"]).arg(&out).arg("--data").arg(&target).output();
-    let refused = refused.unwrap();
+        output(Command::new(PROGRAM).args(["restore", "--from"]).arg(&out).arg("--data").arg(&target));
     let said = String::from_utf8(refused.stderr).unwrap();
     assert!(refused.status.code() == Some(1) && said.contains("never restored"), "{said}");
     assert!(!target.exists());
@@ -347,7 +373,7 @@ async fn a_node_without_the_others_ends_the_watches_of_its_clients_until_they_ar
     let mut cluster = Cluster::start();
     let session = cluster.session(0, 1).await;
     let mut watch = Box::pin(session.watch().await.unwrap());
-    assert!(matches!(watch.next().await, Some(Ok(_))));
+    assert!(matches!(cluster.await_that("a watch tells something", watch.next()).await, Some(Ok(_))));
     cluster.kill(1);
     cluster.kill(2);
     // Rounds end no more, and that is what it says.
@@ -362,13 +388,14 @@ async fn a_node_without_the_others_ends_the_watches_of_its_clients_until_they_ar
         metrics.contains("sottod_silent 1") && metrics.contains("sottod_peer_certificate_days"),
         "{metrics}"
     );
-    assert!(
+    let watched = async {
         match session.watch().await {
-            Ok(watch) => !matches!(Box::pin(watch).next().await, Some(Ok(_))),
-            Err(_) => true,
-        },
-        "it takes people whom it cannot serve"
-    );
+            Ok(watch) => matches!(Box::pin(watch).next().await, Some(Ok(_))),
+            Err(_) => false,
+        }
+    };
+    let is_taken = cluster.await_that("a watch at a node that is cut off ends", watched).await;
+    assert!(!is_taken, "it takes people whom it cannot serve");
     cluster.serve(1);
     let (_, manifests) = a_round(&cluster, &[0, 1]).await;
     assert_eq!(manifests[0], manifests[1]);
@@ -449,13 +476,13 @@ async fn a_node_that_is_lost_is_replaced_by_one_that_votes() {
     cluster.kill(lost);
 
     let address = format!("127.0.0.1:{}", cluster.peers[3]);
-    let made = Command::new(PROGRAM)
-        .args(["cluster", "node", "--number", "4", "--node", &address])
-        .args(["--public", &format!("127.0.0.1:{}", cluster.clients[3])])
-        .args(["--out", "cluster/node4", "--like", "cluster/node2", "--root", "cluster/root.key"])
-        .current_dir(cluster.path())
-        .output()
-        .unwrap();
+    let made = output(
+        Command::new(PROGRAM)
+            .args(["cluster", "node", "--number", "4", "--node", &address])
+            .args(["--public", &format!("127.0.0.1:{}", cluster.clients[3])])
+            .args(["--out", "cluster/node4", "--like", "cluster/node2", "--root", "cluster/root.key"])
+            .current_dir(cluster.path()),
+    );
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let [gone, leads] = [lost, leader].map(|at| (at + 1).to_string());
     let replace = ["node", "replace", "--number", &gone, "--by", "4", "--address", &address];
@@ -511,8 +538,11 @@ async fn a_node_that_runs_shows_new_certificates_to_people_and_to_other_nodes() 
     let (first, _) = a_round(&cluster, &all).await;
     let session = cluster.session(1, 7).await;
     let seen = async || {
-        let people = certificate(&cluster, cluster.clients[1], "node.sotto.invalid").await;
-        (people, certificate(&cluster, cluster.peers[1], "2.peer.sotto.invalid").await)
+        let both = async {
+            let people = certificate(&cluster, cluster.clients[1], "node.sotto.invalid").await;
+            (people, certificate(&cluster, cluster.peers[1], "2.peer.sotto.invalid").await)
+        };
+        cluster.await_that("a node shows its certificates", both).await
     };
     let before = seen().await;
     assert_eq!(seen().await, before);
@@ -522,7 +552,7 @@ async fn a_node_that_runs_shows_new_certificates_to_people_and_to_other_nodes() 
         .arg(cluster.path().join("cluster/node2"))
         .arg("--root")
         .arg(cluster.path().join("cluster/root.key"));
-    let made = certify.output().unwrap();
+    let made = output(&mut certify);
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let renewed = async {
         loop {
@@ -551,7 +581,7 @@ async fn a_cluster_signs_with_another_key_from_the_same_round_on_though_the_node
     let mut rotate = Command::new(PROGRAM);
     rotate.env("SOTTOD_ROUNDS_SEED_SEGMENTS", "4").args(["keys", "rotate", "--from", &first.0.to_string()]);
     rotate.arg("--data").arg(node(0)).arg("--also").arg(node(1)).arg("--also").arg(node(2));
-    let made = rotate.arg("--root").arg(cluster.path().join("cluster/root.key")).output().unwrap();
+    let made = output(rotate.arg("--root").arg(cluster.path().join("cluster/root.key")));
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let leader = cluster.leader().await;
     let (code, said) = cluster.ask(leader, &["keys", "announce"]);
