@@ -32,7 +32,7 @@ const LEADERLESS: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(100);
 /// After so long it is asked whether there is somebody better to follow than a second choice; twice as long each time that somebody
 /// was, as a better one that is soon lost again shall not be gone to for ever.
-const LOOKING: [Duration; 2] = [Duration::from_secs(10), Duration::from_mins(10)];
+const LOOKING: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(600)];
 /// Entries applied at a time when a log is opened.
 const OPENING: u64 = 64;
 
