@@ -176,7 +176,7 @@ async fn follow(
                 break false;
             }
         };
-        // Who leads is most likely the same as before.
+        // Who leads is most likely the same as before, and nothing is told until somebody else says so.
         if is_left {
             looking = most.min(2 * looking);
         } else {
