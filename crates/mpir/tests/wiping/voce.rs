@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mpir::{Contents, Engine, Form, Query, RoundSpec, voce, voce_hint};
+use mpir::{Contents, Engine, Form, Preference, Query, RoundSpec, VoceHint, voce};
 use pir_core::bfv::Parameters;
 use pir_core::ring::bits::{BitReader, packed_bytes};
 use pir_core::ring::{Coefficient, Evaluation, Ntt, Polynomial, Rescale, bit_reverse, sampling};
@@ -13,9 +13,10 @@ use sha2::{Digest, Sha256};
 use super::heap::left_behind;
 use super::{Secret, forms, rng, signed, words};
 
-const FORM: Form = Form { buckets: 3, elements: 700, element_bytes: 288 };
+/// Elements so long that a bucket takes several packs.
+const FORM: Form = Form { buckets: 3, elements: 9_000, element_bytes: 2_304 };
 /// Numbers that nothing else happens to be, of which every row of a database has a share.
-const TARGETS: [usize; 3] = [421, 617, 333];
+const TARGETS: [usize; 3] = [3421, 617, 4333];
 
 const PUBLIC_BITS: u32 = 19;
 const PRIVATE_BITS: u32 = 12;
@@ -133,7 +134,7 @@ fn targets() -> Vec<u64> {
 
 /// A secret of its own for every request.
 pub(super) fn with_a_hint() {
-    let scene = Scene::new(voce_hint());
+    let scene = Scene::new(Arc::new(VoceHint::preferring(Preference::Bytes)));
     let (ntt, spec) = (ntt(), &scene.spec);
     let mut drawn = [0; 32];
     rng(1).fill_bytes(&mut drawn);
@@ -202,6 +203,14 @@ pub(super) fn without_one() {
     let step = |at: usize| s_slots[slot(slot(at) & half | ((slot(at) + 1) % half))];
     let stepped = (0..DEGREE).map(step).collect();
     let keys = scene.engine.public_keys_bytes() / packed_bytes(DEGREE, MODULUS_BITS);
+    // The last key is that of the last substitution, `X -> X^(N/2^7 + 1)`.
+    let (last, mut substituted) = (DEGREE / (1 << 7) + 1, vec![0; DEGREE]);
+    for (at, value) in s.iter().enumerate() {
+        let to = at * last % (2 * DEGREE);
+        let value = *value as i64;
+        substituted[to % DEGREE] = if to < DEGREE { value } else { -value };
+    }
+    let [_, _, substituted] = forms(&ntt, &substituted);
     let [key, key_residues, key_slots] = forms(&ntt, &sampling::errors(DEGREE, &lasting, 1));
     let [last, last_residues, last_slots] = forms(&ntt, &sampling::errors(DEGREE, &lasting, keys as u64));
     let query = sampling::errors(DEGREE, &own, 0);
@@ -226,6 +235,7 @@ pub(super) fn without_one() {
         ("s, slots", s_slots),
         ("s^2, slots", squares),
         ("s(X^5), slots", stepped),
+        ("s(X^17), slots", substituted),
         ("errors of a key, signed", key),
         ("errors of a key, residues", key_residues),
         ("errors of a key, slots", key_slots),
