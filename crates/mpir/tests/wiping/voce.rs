@@ -14,9 +14,11 @@ use super::heap::left_behind;
 use super::{Secret, forms, rng, signed, words};
 
 /// Elements so long that a bucket takes several packs.
-const FORM: Form = Form { buckets: 3, elements: 9_000, element_bytes: 2_304 };
-/// Numbers that nothing else happens to be, of which every row of a database has a share.
-const TARGETS: [usize; 3] = [3421, 617, 4333];
+const LONG: Form = Form { buckets: 3, elements: 9_000, element_bytes: 2_304 };
+/// Elements of which eight share a reply.
+const SHORT: Form = Form { buckets: 3, elements: 700, element_bytes: 288 };
+/// Numbers that together nothing else happens to be.
+const TARGETS: [usize; 3] = [421, 617, 333];
 
 const PUBLIC_BITS: u32 = 19;
 const PRIVATE_BITS: u32 = 12;
@@ -33,16 +35,16 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(engine: Arc<dyn Engine>) -> Self {
+    fn new(engine: Arc<dyn Engine>, form: Form) -> Self {
         let (seed, whitening) = ([0x31; 32], [0x32; 32]);
-        let profile = engine.profile(FORM).unwrap();
-        let spec = RoundSpec { seed, whitening, round: 77, form: FORM, profile };
+        let profile = engine.profile(form).unwrap();
+        let spec = RoundSpec { seed, whitening, round: 77, form, profile };
         let content = |bucket: u8| {
-            let mut bytes = vec![0; FORM.elements * FORM.element_bytes];
+            let mut bytes = vec![0; form.elements * form.element_bytes];
             rng(100 + bucket).fill_bytes(&mut bytes);
             bytes
         };
-        let different: Vec<_> = (0..FORM.buckets as u8).map(content).collect();
+        let different: Vec<_> = (0..form.buckets as u8).map(content).collect();
         let contents = Contents { different: &different, copies: 1 };
         let prepared = engine.prepare(&spec, contents).unwrap();
         let seed = core::array::from_fn(|i| (i * i) as u8 ^ 0x5B);
@@ -68,8 +70,9 @@ impl Scene {
         let again = request.pending.again(&self.spec).unwrap();
         assert!(again.read(&[], &self.answer[1..]).iter().all(Result::is_err));
         let read = request.pending.read(&self.hint, &self.answer);
+        let bytes = self.spec.form.element_bytes;
         for ((target, content), element) in TARGETS.iter().zip(&self.different).zip(read) {
-            assert_eq!(element.unwrap(), content[target * FORM.element_bytes..][..FORM.element_bytes]);
+            assert_eq!(element.unwrap(), content[target * bytes..][..bytes]);
         }
     }
 
@@ -134,14 +137,14 @@ fn targets() -> Vec<u64> {
 
 /// A secret of its own for every request.
 pub(super) fn with_a_hint() {
-    let scene = Scene::new(Arc::new(VoceHint::preferring(Preference::Bytes)));
+    let scene = Scene::new(Arc::new(VoceHint::preferring(Preference::Bytes)), LONG);
     let (ntt, spec) = (ntt(), &scene.spec);
     let mut drawn = [0; 32];
     rng(1).fill_bytes(&mut drawn);
     let mut own = Sha256::new().chain_update(b"sotto voce secret v1\0").chain_update(scene.seed);
     own.update(spec.seed);
     own.update(spec.round.to_le_bytes());
-    own.update((FORM.elements as u64).to_le_bytes());
+    own.update((LONG.elements as u64).to_le_bytes());
     own.update(spec.profile.0);
     own.update(drawn);
     TARGETS.iter().for_each(|target| own.update((*target as u64).to_le_bytes()));
@@ -186,7 +189,7 @@ pub(super) fn with_a_hint() {
 
 /// A secret for all requests of a session.
 pub(super) fn without_one() {
-    let scene = Scene::new(voce());
+    let scene = Scene::new(voce(), SHORT);
     let (ntt, spec) = (ntt(), &scene.spec);
     let mut own = [0; 32];
     rng(1).fill_bytes(&mut own);
