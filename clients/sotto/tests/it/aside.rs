@@ -3,7 +3,7 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 
-use crate::programs::{Home, Program, Server, brisk, config, loopback};
+use crate::programs::{Home, Program, Server, brisk, loopback};
 
 const PASSPHRASE: &str = "six words drawn by pure chance";
 
@@ -80,7 +80,7 @@ fn an_account_that_is_brought_back_from_a_copy_goes_on_with_its_contacts() {
 
 #[test]
 fn nothing_is_left_of_an_account_that_is_wiped_and_no_server_is_needed() {
-    let server = Server::start(config(loopback()));
+    let server = Server::start(brisk(loopback()));
     let (alice, bob) = (Home::join(&server.address(), "alice", 2), Home::join(&server.address(), "bob", 1));
     let running = Program::start(&alice, &["run", "--listen", "127.0.0.1:0"]);
     running.is_told("online at");
@@ -114,7 +114,7 @@ fn nothing_is_left_of_an_account_that_is_wiped_and_no_server_is_needed() {
 /// Whoever has the state in memory would write it again, and nobody would know.
 #[test]
 fn attack_who_wipes_while_another_program_has_the_account_is_told() {
-    let server = Server::start(config(loopback()));
+    let server = Server::start(brisk(loopback()));
     let alice = Home::join(&server.address(), "alice", 2);
     let held = fs::OpenOptions::new().write(true).open(alice.file("lock")).unwrap();
     held.lock().unwrap();
@@ -130,7 +130,7 @@ fn attack_who_wipes_while_another_program_has_the_account_is_told() {
 
 #[test]
 fn who_makes_a_copy_hears_which_files_are_not_in_it() {
-    let server = Server::start(config(loopback()));
+    let server = Server::start(brisk(loopback()));
     let [alice, bob] = ["alice", "bob"].map(|name| Home::join(&server.address(), name, 1));
     let invitation = alice.succeeds(&["invite", "bob"]);
     bob.succeeds_with(&["accept", "alice"], &invitation);

@@ -2,11 +2,11 @@
 
 use std::fs;
 
-use crate::programs::{Home, Program, Server, config, loopback};
+use crate::programs::{Home, Program, Server, brisk, loopback};
 
 #[test]
 fn a_paired_device_chats_by_a_code_until_it_is_revoked_and_holds_no_key_of_the_account() {
-    let server = Server::start(config(loopback()));
+    let server = Server::start(brisk(loopback()));
     let [alice, bob] = ["alice", "bob"].map(|name| Home::join(&server.address(), name, 1));
     let phone = Home::new();
     alice.fails(&["pair"], "", 4, "sotto run --listen");

@@ -1,10 +1,10 @@
 //! Programs that listen to everything, and such that only hand something in.
 
-use crate::programs::{Home, Program, Server, config, loopback};
+use crate::programs::{Home, Program, Server, brisk, loopback};
 
 #[test]
 fn a_bot_hears_everything_and_answers() {
-    let server = Server::start(config(loopback()));
+    let server = Server::start(brisk(loopback()));
     let [alice, bob] = ["alice", "bob"].map(|name| Home::join(&server.address(), name, 2));
     let invitation = alice.succeeds(&["invite", "bob"]);
     bob.succeeds_with(&["accept", "alice"], &invitation);

@@ -4,7 +4,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use crate::programs::{Home, Program, Server, config, loopback};
+use crate::programs::{Home, Program, Server, brisk, loopback};
 
 const PASSPHRASE: &str = "six words drawn by pure chance";
 
@@ -22,7 +22,7 @@ fn everything(home: &Home) -> Vec<u8> {
 
 #[test]
 fn nobody_without_the_passphrase_uses_or_reads_a_closed_state() {
-    let server = Server::start(config(loopback()));
+    let server = Server::start(brisk(loopback()));
     let (mut alice, bob) =
         (Home::join(&server.address(), "alice", 1), Home::join(&server.address(), "bobby", 1));
     let file = alice.file("../passphrase");

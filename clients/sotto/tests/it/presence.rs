@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::programs::{Home, LONGEST, Program, Relay, Seen, Server, config, loopback, signal};
+use crate::programs::{Home, LONGEST, Program, Relay, Seen, Server, brisk, config, loopback, signal};
 
 /// A person with an eavesdropper of their own.
 struct Watched {
@@ -52,7 +52,7 @@ fn meet(inviting: &Home, accepting: &Home, (invited, inviter): (&str, &str)) {
 
 #[test]
 fn attack_a5_whatever_a_person_does_while_online_takes_one_connection() {
-    let server = Server::start(config(loopback()));
+    let server = Server::start(brisk(loopback()));
     let [alice, bob, carol] = ["alice", "bob", "carol"].map(|name| Watched::join(&server, name));
 
     // Nobody to talk to.
@@ -115,7 +115,7 @@ const OLD_STAY_ROUNDS: u64 = 17;
 /// Whoever keeps somebody out and watches who stays online longer must not learn who waits for that person.
 #[test]
 fn attack_a2_who_waits_for_one_kept_out_lives_on_the_wire_as_one_who_waits_for_nobody() {
-    let server = Server::start(config(loopback()));
+    let server = Server::start(brisk(loopback()));
     let worlds = side_by_side([true, false], |kept_out| {
         let (alice, bob) = (Watched::join(&server, "alice"), Watched::join(&server, "bob"));
         meet(&alice.home, &bob.home, ("bob", "alice"));

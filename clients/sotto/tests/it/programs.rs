@@ -10,7 +10,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::calls::{Calls, Frames, Way};
-use sottod::{Config, Running};
+use sotto_protocol::RoundMode;
+use sottod::{Config, Limits, Running};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
@@ -32,9 +33,18 @@ pub(crate) fn config(listen: SocketAddr) -> Config {
     }
 }
 
-/// The same with shorter ones, where many have to pass.
+/// Where many rounds have to pass: each ends when all who are online are done, however slow the machine is, and not before
+/// other tests had their turn.
 pub(crate) fn brisk(listen: SocketAddr) -> Config {
-    Config { round_ms: 400, deposit_ms: 150, lookup_ms: 120, query_ms: 220, ..config(listen) }
+    Config {
+        mode: RoundMode::ClosedLoop,
+        round_ms: 100,
+        deposit_ms: 50,
+        lookup_ms: 60,
+        query_ms: 120,
+        limits: Limits { gather: Duration::from_millis(10), ..Limits::default() },
+        ..config(listen)
+    }
 }
 
 pub(crate) fn loopback() -> SocketAddr {

@@ -3,14 +3,14 @@
 use sotto_protocol::CodeKind;
 use sottod::{Config, Registration};
 
-use crate::programs::{Home, Program, Server, brisk, config, loopback};
+use crate::programs::{Home, Program, Server, brisk, loopback};
 
 /// At both kinds of servers.
 #[test]
 fn an_account_is_closed_at_the_server_and_here() {
     for code in [CodeKind::Cuckoo, CodeKind::Partitioned] {
         let data = tempfile::tempdir().unwrap();
-        let slots = Config { code, retrieve: 4, choices: 3, ..config(loopback()) };
+        let slots = Config { code, retrieve: 4, choices: 3, ..brisk(loopback()) };
         let server = Server::start(Config {
             data: Some(data.path().to_owned()),
             registration: Registration::Token,

@@ -4,7 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::programs::{Home, LONGEST, Program, Server, config, loopback};
+use crate::programs::{Home, LONGEST, Program, Server, brisk, loopback};
 
 fn arrives(from: &Home, to: &str, text: &str) {
     from.succeeds_with(&["chat", to, "--wait"], &format!("{text}\n"));
@@ -12,7 +12,7 @@ fn arrives(from: &Home, to: &str, text: &str) {
 
 #[test]
 fn a_text_stays_until_a_program_has_shown_it() {
-    let server = Server::start(config(loopback()));
+    let server = Server::start(brisk(loopback()));
     let [alice, bob, carol] = ["alice", "bob", "carol"].map(|name| Home::join(&server.address(), name, 2));
     for (person, name) in [(&alice, "alice"), (&carol, "carol")] {
         let invitation = person.succeeds(&["invite", "bob"]);
