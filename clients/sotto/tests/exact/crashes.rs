@@ -69,8 +69,8 @@ fn dies_with(engine: &dyn Engine, step: usize) {
 
 #[test]
 fn a_death_with_an_engine_whose_secrets_last_loses_no_text() {
-    dies_with(&*voce(), one_in(199));
-    dies_with(&*voce_hint(), one_in(251));
+    dies_with(&*voce(), one_in(301));
+    dies_with(&*voce_hint(), one_in(401));
 }
 
 /// Numbers below a bound, from a seed.

@@ -72,75 +72,78 @@ impl Scene {
 
 /// One database; several in a unit, of which the last is shorter; several packs in a unit; copies; elements that fill no whole
 /// number of fields.
-#[test]
-fn everybody_reads_what_was_asked_for_and_answers_are_computed_again_byte_for_byte() {
-    for form in [
-        [1, 1, 40, 288],
-        [11, 1, 30, 288],
-        [12, 3, 9, 288],
-        [1, 1, 5_000, 288],
-        [3, 1, 700, 304],
-        [9, 1, 1, 7],
-    ] {
-        let [buckets, _, elements, _] = form;
-        let mut engines = vec![voce(), voce_hint()];
-        // Every bucket of it is prepared as one by itself, which takes as long as all of them take the others.
-        engines.extend((elements < 100).then(voce_apart));
-        for engine in engines {
-            let mut scene = Scene::new(engine, form);
-            let (prepared, again) = (scene.prepared(), scene.prepared());
-            let sizes = prepared.sizes();
-            assert_eq!(sizes, scene.engine.sizes(&scene.spec).unwrap());
-            assert!(prepared.hint() == again.hint() && prepared.hint().len() == sizes.hint.bytes());
-            let mut people: Vec<(Person, Vec<Option<usize>>, Request)> = (0..5)
-                .map(|_| {
-                    let (mut person, targets) = (scene.person(), scene.targets());
-                    let request = person.half.ask(scene.spec.clone(), &targets, &mut scene.rng).unwrap();
-                    assert_eq!(request.bytes.len(), sizes.request.bytes());
-                    (person, targets, request)
-                })
+const FORMS: [[usize; 4]; 6] =
+    [[1, 1, 40, 288], [11, 1, 30, 288], [12, 3, 9, 288], [1, 1, 5_000, 288], [3, 1, 700, 304], [9, 1, 1, 7]];
+
+fn everybody_reads_what_was_asked_for(engine: fn() -> Arc<dyn Engine>, forms: &[[usize; 4]]) {
+    for form in forms {
+        let engine = engine();
+        let [buckets, _, elements, _] = *form;
+        let mut scene = Scene::new(engine, *form);
+        let (prepared, again) = (scene.prepared(), scene.prepared());
+        let sizes = prepared.sizes();
+        assert_eq!(sizes, scene.engine.sizes(&scene.spec).unwrap());
+        assert!(prepared.hint() == again.hint() && prepared.hint().len() == sizes.hint.bytes());
+        let mut people: Vec<(Person, Vec<Option<usize>>, Request)> = (0..5)
+            .map(|_| {
+                let (mut person, targets) = (scene.person(), scene.targets());
+                let request = person.half.ask(scene.spec.clone(), &targets, &mut scene.rng).unwrap();
+                assert_eq!(request.bytes.len(), sizes.request.bytes());
+                (person, targets, request)
+            })
+            .collect();
+        let mut answers = vec![Vec::new(); people.len()];
+        for unit in 0..sizes.units.count() {
+            let tile: Vec<_> = people
+                .iter()
+                .map(|(person, _, request)| Query { keys: &person.keys, request: &request.bytes })
                 .collect();
-            let mut answers = vec![Vec::new(); people.len()];
-            for unit in 0..sizes.units.count() {
-                let tile: Vec<_> = people
-                    .iter()
-                    .map(|(person, _, request)| Query { keys: &person.keys, request: &request.bytes })
-                    .collect();
-                let content = scene.unit(&*prepared, unit);
-                let whole = prepared.answer(unit, &tile);
-                for ((answer, query), (person, ..)) in whole.into_iter().zip(&tile).zip(&people) {
-                    let answer = answer.unwrap();
-                    let alone = again.answer(unit, &[*query]).remove(0).unwrap();
-                    let keys = &person.encoded;
-                    let request = sizes.request.part("a request", query.request, unit).unwrap();
-                    let recomputed =
-                        scene.engine.recompute(&scene.spec, unit, &content, keys, request).unwrap();
-                    assert!(
-                        answer == alone
-                            && answer == recomputed.answer
-                            && sizes.hint.part("hint", prepared.hint(), unit) == Ok(&recomputed.hint[..])
-                            && answer.len() * sizes.units.count() == sizes.answer.bytes()
-                    );
-                }
-                for (answers, answer) in answers.iter_mut().zip(prepared.answer(unit, &tile)) {
-                    answers.extend(answer.unwrap());
-                }
+            let content = scene.unit(&*prepared, unit);
+            let whole = prepared.answer(unit, &tile);
+            for ((answer, query), (person, ..)) in whole.into_iter().zip(&tile).zip(&people) {
+                let answer = answer.unwrap();
+                let alone = again.answer(unit, &[*query]).remove(0).unwrap();
+                let keys = &person.encoded;
+                let request = sizes.request.part("a request", query.request, unit).unwrap();
+                let recomputed = scene.engine.recompute(&scene.spec, unit, &content, keys, request).unwrap();
+                assert!(
+                    answer == alone
+                        && answer == recomputed.answer
+                        && sizes.hint.part("hint", prepared.hint(), unit) == Ok(&recomputed.hint[..])
+                        && answer.len() * sizes.units.count() == sizes.answer.bytes()
+                );
             }
-            for ((_, targets, request), answer) in people.drain(..).zip(&answers) {
-                let read = request.pending.read(prepared.hint(), answer);
-                assert_eq!(read.len(), buckets);
-                for (bucket, (element, target)) in read.into_iter().zip(targets).enumerate() {
-                    let element = element.unwrap();
-                    let Some(target) = target else { continue };
-                    assert_eq!(
-                        element,
-                        scene.element(bucket, target),
-                        "{buckets} {elements}: bucket {bucket}"
-                    );
-                }
+            for (answers, answer) in answers.iter_mut().zip(prepared.answer(unit, &tile)) {
+                answers.extend(answer.unwrap());
+            }
+        }
+        for ((_, targets, request), answer) in people.drain(..).zip(&answers) {
+            let read = request.pending.read(prepared.hint(), answer);
+            assert_eq!(read.len(), buckets);
+            for (bucket, (element, target)) in read.into_iter().zip(targets).enumerate() {
+                let element = element.unwrap();
+                let Some(target) = target else { continue };
+                assert_eq!(element, scene.element(bucket, target), "{buckets} {elements}: bucket {bucket}");
             }
         }
     }
+}
+
+#[test]
+fn answers_are_read_and_are_computed_again_byte_for_byte() {
+    everybody_reads_what_was_asked_for(voce, &FORMS);
+}
+
+#[test]
+fn answers_with_a_hint_are_read_and_are_computed_again_byte_for_byte() {
+    everybody_reads_what_was_asked_for(voce_hint, &FORMS);
+}
+
+/// Every bucket is prepared as one by itself, which takes as long as all of them take the others: of small ones.
+#[test]
+fn answers_under_a_secret_for_every_bucket_are_read_and_are_computed_again_byte_for_byte() {
+    let small: Vec<_> = FORMS.into_iter().filter(|[_, _, elements, _]| *elements < 100).collect();
+    everybody_reads_what_was_asked_for(voce_apart, &small);
 }
 
 #[test]

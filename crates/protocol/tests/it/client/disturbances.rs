@@ -14,7 +14,8 @@ const CAROL: usize = 2;
 const DAVE: usize = 3;
 
 fn group_of(seed: u64, names: &[&str], everybody_knows: bool) -> (World, GroupCard) {
-    let mut world = World::new(seed, names, names.len().max(4) as u8, 16);
+    let (conversations, retrieve) = if names.len() > 4 { (names.len() as u8, 16) } else { (4, 8) };
+    let mut world = World::new(seed, names, conversations, retrieve);
     for one in 0..names.len() {
         for other in one + 1..names.len() {
             if one == 0 || everybody_knows {

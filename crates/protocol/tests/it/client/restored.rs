@@ -258,7 +258,7 @@ const DAVE: usize = 3;
 
 /// The first of four people, all others' contact, and the card of the group that it has made of them.
 fn keeper_of_four(seed: u64) -> (World, GroupCard) {
-    let mut world = World::new(seed, &FOUR, 4, 16);
+    let mut world = World::new(seed, &FOUR, 4, 8);
     for other in [1, 2, DAVE] {
         world.befriend(KEEPER, other);
     }

@@ -57,7 +57,9 @@ fn a_crash_at_any_write_or_sync_loses_nothing_that_was_acknowledged() {
             "nothing is reclaimed"
         );
         assert!(trace.len() > 100, "the workload is too small");
-        for crash_at in 0..trace.len() {
+        // In the gate at every other one, those that one seed leaves out with the next.
+        let step = if std::env::var_os("SOTTO_SEEDS").is_some() { 1 } else { 2 };
+        for crash_at in (seed as usize % step..trace.len()).step_by(step) {
             let _case = Case(seed, Some(crash_at));
             let (disk, life) = live(seed, Some(crash_at));
             assert_eq!(disk.trace(), trace[..=crash_at]);
