@@ -33,8 +33,8 @@ pub(crate) fn config(listen: SocketAddr) -> Config {
     }
 }
 
-/// Where many rounds have to pass: each ends when all who are online are done, however slow the machine is, and not before
-/// other tests had their turn.
+/// Where many rounds have to pass and nothing is asked of their clock: each ends when all who are online are done with it, however
+/// slow the machine is.
 pub(crate) fn brisk(listen: SocketAddr) -> Config {
     Config {
         mode: RoundMode::ClosedLoop,

@@ -3,12 +3,12 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::programs::{Home, LONGEST, Program, Server, brisk, loopback, signal};
+use crate::programs::{Home, LONGEST, Program, Server, config, loopback, signal};
 use crate::terminal::Screen;
 
 #[test]
 fn a_screen_shows_what_is_said_gives_the_terminal_back_and_takes_nobody_offline() {
-    let server = Server::start(brisk(loopback()));
+    let server = Server::start(config(loopback()));
     let [alice, bob] = ["alice", "bob"].map(|name| Home::join(&server.address(), name, 1));
     let invitation = alice.succeeds(&["invite", "bob"]);
     bob.succeeds_with(&["accept", "alice"], &invitation);
@@ -75,7 +75,7 @@ fn a_screen_shows_what_is_said_gives_the_terminal_back_and_takes_nobody_offline(
 /// Nobody else's programs are told: what they get is the invitation alone.
 #[test]
 fn who_meets_somebody_at_a_terminal_hears_first_how_long_texts_take() {
-    let server = Server::start(brisk(loopback()));
+    let server = Server::start(config(loopback()));
     let [alice, bob] = ["alice", "bob"].map(|name| Home::join(&server.address(), name, 3));
     let invited = alice.output(&["invite", "dora"], "");
     assert_eq!(String::from_utf8_lossy(&invited.stderr).matches("a text takes").count(), 0);
@@ -99,7 +99,7 @@ fn who_meets_somebody_at_a_terminal_hears_first_how_long_texts_take() {
 
 #[test]
 fn a_screen_gives_up_a_participant_that_stands_still() {
-    let server = Server::start(brisk(loopback()));
+    let server = Server::start(config(loopback()));
     let [alice, bob] = ["alice", "bob"].map(|name| Home::join(&server.address(), name, 1));
     let invitation = alice.succeeds(&["invite", "bob"]);
     bob.succeeds_with(&["accept", "alice"], &invitation);
