@@ -55,6 +55,8 @@ pub(crate) struct Done {
     /// Of them, those that failed.
     pub(crate) failed: u64,
     pub(crate) sends: u64,
+    /// Requests that it has built.
+    pub(crate) asked: u64,
 }
 
 type Stream = Mutex<Option<Box<dyn ByteStream>>>;
@@ -70,6 +72,7 @@ pub(crate) struct Process {
     saves: AtomicU64,
     failed: AtomicU64,
     sends: AtomicU64,
+    asked: AtomicU64,
     streams: Mutex<Vec<Weak<Stream>>>,
     /// Random bytes of a deposit's size.
     noise: Mutex<Vec<[u8; DEPOSIT_BYTES]>>,
@@ -93,6 +96,7 @@ impl Process {
             saves: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             sends: AtomicU64::new(0),
+            asked: AtomicU64::new(0),
             streams: Mutex::default(),
             noise: Mutex::default(),
         });
@@ -134,7 +138,12 @@ impl Process {
 
     pub(crate) fn done(&self) -> Done {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Done { saves: count(&self.saves), failed: count(&self.failed), sends: count(&self.sends) }
+        Done {
+            saves: count(&self.saves),
+            failed: count(&self.failed),
+            sends: count(&self.sends),
+            asked: count(&self.asked),
+        }
     }
 
     pub(crate) fn noise(&self) -> Vec<[u8; DEPOSIT_BYTES]> {
@@ -208,6 +217,7 @@ impl Host for Mortal {
         let alive = move || {
             if !process.is_dead() {
                 work();
+                process.asked.fetch_add(u64::from(kind == Work::Query), Ordering::Relaxed);
             }
         };
         self.0.machine.work(kind, Box::new(alive))

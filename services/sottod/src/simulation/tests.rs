@@ -85,7 +85,7 @@ fn a_crash_at_any_write_or_sync_breaks_no_promise() {
         let operations = whole.trace.iter().enumerate().filter(|(_, line)| line.contains(" disk: "));
         let operations = operations.take(whole.operations[0]).enumerate();
         // With slots the log has two kinds of entries more, so not every moment is tried, but odd and even ones.
-        let step = if slots { 7 } else { 1 } * if all_is_played() { 1 } else { 5 };
+        let step = if slots { 5 } else { 1 } * if all_is_played() { 1 } else { 5 };
         for (at, (line, _)) in operations.step_by(step) {
             let lost = End::Power(usize::MAX);
             for (end, next) in [
