@@ -3,7 +3,7 @@
 //! To build anew for every change takes most of the time. Here all changes are woven into one build, each behind a question
 //! whether it is the one that is tried; a first run of every test shows which changes it meets, and a change is tried with
 //! those tests alone, the quick ones first. What cannot be woven (constants, what the compiler refuses) is built and tried
-//! on its own.
+//! on its own, which `--alone` does and nothing else.
 //!
 //! `mutants TREE OUT --of PACKAGE ... [--with PACKAGE ...] [--sample N] [--names FILE] [--alone]`. `TREE` is a copy of the
 //! repository that is changed. What was tried is in `OUT/outcomes.txt`, a line for each; what stands there is not tried
@@ -106,28 +106,30 @@ fn main() -> Result<()> {
             outcomes.add(&all[number].name, Outcome::Unviable, "")?;
         }
     }
-    let tests = tree.tests(&of.iter().chain(&with).cloned().collect::<Vec<_>>(), lib)?;
-    let meets = run::trace(&tests, &out)?;
     // In no order, so that what was tried is a sample whenever it ends.
     let mut order: Vec<u32> = queue.iter().copied().collect();
     order.sort_by_key(|number| number.wrapping_mul(0x9e37_79b9));
-    order.retain(|number| woven.numbers.contains(number));
-    queue.retain(|number| !woven.numbers.contains(number));
-    let shared = Mutex::new(&mut outcomes);
-    run::each(&order, |number| {
-        let (outcome, by) = run::try_woven(&tests, &meets, *number)?;
-        shared.lock().map_err(|_| anyhow!("a thread panicked"))?.add(&all[number].name, outcome, &by)
-    })?;
-    tree.restore()?;
-    println!("{} changes are left to be built on their own", queue.len());
+    let (order, left): (Vec<u32>, Vec<u32>) =
+        order.into_iter().partition(|number| woven.numbers.contains(number));
+    println!("{} changes are to be built on their own", left.len());
+    let names: Vec<_> = left.iter().map(|number| all[number].name.as_str()).collect();
+    write(&out, "left.txt", &names.join("\n"))?;
     if alone {
-        for number in queue {
-            let (outcome, by) = tree.try_alone(&all[&number], &with)?;
+        tree.restore()?;
+        let limits = run::limits(&tree.tests(&of.iter().chain(&with).cloned().collect::<Vec<_>>(), lib)?)?;
+        for number in left {
+            let (outcome, by) = tree.try_alone(&all[&number], &with, lib, &limits)?;
             outcomes.add(&all[&number].name, outcome, &by)?;
         }
     } else {
-        let left: Vec<_> = queue.iter().map(|number| all[number].name.as_str()).collect();
-        write(&out, "left.txt", &left.join("\n"))?;
+        let tests = tree.tests(&of.iter().chain(&with).cloned().collect::<Vec<_>>(), lib)?;
+        let meets = run::trace(&tests, &out)?;
+        let shared = Mutex::new(&mut outcomes);
+        run::each(&order, |number| {
+            let (outcome, by) = run::try_woven(&tests, &meets, *number)?;
+            shared.lock().map_err(|_| anyhow!("a thread panicked"))?.add(&all[number].name, outcome, &by)
+        })?;
+        tree.restore()?;
     }
     for package in &of {
         let own = all.values().filter(|mutant| mutant.package == *package);

@@ -103,8 +103,8 @@ enum End {
     Late,
 }
 
-/// Runs tests of a program until one fails; `seconds` of processor time at most.
-fn run(program: &Path, seconds: u64, names: &[&str], set: &[(&str, &str)]) -> Result<End> {
+/// Runs tests of a program until one fails; `seconds` of processor time at most, and not much longer unless `waits`.
+fn run(program: &Path, seconds: u64, waits: bool, names: &[&str], set: &[(&str, &str)]) -> Result<End> {
     // A package's tests expect its folder as the present one.
     let folder = manifest_folder(program)?;
     let mut command = Command::new("sh");
@@ -117,7 +117,7 @@ fn run(program: &Path, seconds: u64, names: &[&str], set: &[(&str, &str)]) -> Re
     let output = File::create(&log)?;
     let mut child = command.stdin(Stdio::null()).stderr(output.try_clone()?).stdout(output).spawn()?;
     // Of one that waits for ever.
-    let until = Instant::now() + Duration::from_secs(60 + 20 * seconds);
+    let until = Instant::now() + Duration::from_secs(60 + if waits { 20 * seconds } else { seconds });
     let status = loop {
         if let Some(status) = child.try_wait()? {
             break status;
@@ -193,7 +193,7 @@ pub(crate) fn trace(programs: &[PathBuf], out: &Path) -> Result<Vec<Test>> {
         let _ = fs::remove_file(&trace);
         let began = Instant::now();
         let set = [("WOVEN_TRACE", trace.to_str().context("path")?)];
-        match run(&programs[*program], LONGEST, &[name], &set)? {
+        match run(&programs[*program], LONGEST, true, &[name], &set)? {
             End::Passed => {}
             End::Late => {
                 println!("{name} takes too long, and is left out");
@@ -243,7 +243,7 @@ pub(crate) fn try_woven(programs: &[PathBuf], tests: &[Test], number: u32) -> Re
     for (program, (names, time)) in together(quick).into_iter().chain(alone) {
         let seconds = SLACK + (4 * time).as_secs();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        match run(&programs[program], seconds, &names, &[("WOVEN_TRIED", &tried)])? {
+        match run(&programs[program], seconds, true, &names, &[("WOVEN_TRIED", &tried)])? {
             End::Passed => {}
             End::Failed(test) => return Ok((Outcome::Caught, test)),
             End::Late => return Ok((Outcome::Timeout, String::new())),
@@ -252,10 +252,38 @@ pub(crate) fn try_woven(programs: &[PathBuf], tests: &[Test], number: u32) -> Re
     Ok((Outcome::Missed, meeting.iter().map(|test| test.name.as_str()).take(8).collect::<Vec<_>>().join(" ")))
 }
 
-/// Runs all tests of programs.
-pub(crate) fn try_all(programs: &[PathBuf]) -> Result<(Outcome, String)> {
+/// Of each program the processor time that it may take when one change is built into it, s.
+pub(crate) type Limits = BTreeMap<PathBuf, u64>;
+
+/// Several at a time, as one change is tried after the other.
+const SIDE_BY_SIDE: [(&str, &str); 1] = [("RUST_TEST_THREADS", "4")];
+
+/// Runs all tests of programs without any change, to see how long they take.
+pub(crate) fn limits(programs: &[PathBuf]) -> Result<Limits> {
+    let mut limits = Limits::new();
     for program in programs {
-        match run(program, 900, &[], &[])? {
+        let began = Instant::now();
+        match run(program, 3600, true, &[], &SIDE_BY_SIDE)? {
+            End::Passed => {}
+            End::Failed(test) => bail!("{test} fails without any change"),
+            End::Late => bail!("{} takes more than an hour", program.display()),
+        }
+        let threads = available_parallelism().map_or(1, usize::from) as u64;
+        limits.insert(program.clone(), SLACK + 3 * threads * began.elapsed().as_secs());
+    }
+    Ok(limits)
+}
+
+/// Runs all tests of programs, the quick programs first.
+pub(crate) fn try_all(programs: &[PathBuf], limits: &Limits) -> Result<(Outcome, String)> {
+    let mut programs: Vec<_> = programs
+        .iter()
+        .map(|program| Some((*limits.get(program)?, program)))
+        .collect::<Option<_>>()
+        .context("a change has given a test program another name")?;
+    programs.sort();
+    for (seconds, program) in programs {
+        match run(program, seconds, false, &[], &SIDE_BY_SIDE)? {
             End::Passed => {}
             End::Failed(test) => return Ok((Outcome::Caught, test)),
             End::Late => return Ok((Outcome::Timeout, String::new())),

@@ -35,12 +35,6 @@ impl Drawn {
         self.buckets.len() / self.width
     }
 
-    /// How many buckets may be read for a key.
-    #[must_use]
-    pub const fn width(&self) -> usize {
-        self.width
-    }
-
     /// The buckets that are read for a key, behind them [`NONE`]; nothing for a key that was not given.
     #[must_use]
     pub fn row(&self, key_number: usize) -> &[u32] {

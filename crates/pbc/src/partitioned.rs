@@ -118,18 +118,6 @@ impl PartitionedCode {
         Places { places, count: self.permutations.len() }
     }
 
-    /// The same, faster, for indices that anybody may know; nothing for an index that is none.
-    pub fn places_vartime(&self, index: u64) -> impl Iterator<Item = (BucketIndex, usize)> + '_ {
-        let index = u32::try_from(index).ok().filter(|index| *index < self.elements);
-        index.into_iter().flat_map(move |index| {
-            (0..).zip(&self.permutations).map(move |(group, permutation): (u32, _)| {
-                let image = permutation.forward_vartime(index);
-                let bucket = group * self.group_buckets + image % self.group_buckets;
-                (BucketIndex(bucket), (image / self.group_buckets) as usize)
-            })
-        })
-    }
-
     fn index(key: &[u8]) -> Option<u64> {
         key.try_into().ok().map(u64::from_le_bytes)
     }

@@ -284,6 +284,7 @@ fn codes_say_how_many_keys_they_are_for_and_which_contents_hold_copies() {
         };
         assert_eq!(code.copying(), (0..code.contents()).filter(copies).collect::<Vec<_>>());
         assert_eq!((code.copying().len(), encoding.contents().len()), (copying, code.contents()));
+        assert_eq!(encoding.copies() * code.contents(), code.bucket_count());
         assert!(
             keys.iter().all(|key| code.holders(key).iter().all(|holder| code.copying().contains(holder)))
         );
@@ -379,6 +380,7 @@ fn impossible_dimensions_are_refused() {
 #[test]
 fn the_partitioned_code_stores_indices_only_and_once() {
     let code = PartitionedCode::new(2, 6, 3, 4, [1; 32]).unwrap();
+    assert_eq!(code.elements(), 4);
     let (one, beyond) = (PartitionedCode::key(1), PartitionedCode::key(4));
     let stored: [&[u8]; 4] = [&one, b"text", &beyond, &one];
     let encoding = code.encode(&stored);

@@ -1,8 +1,8 @@
 //! What the failure bound rests on, against values found without its formulas.
 
 use super::{
-    Circuit, ENERGY_LOG2, energy_excess, energy_factor, failure_for_keys_log2, failure_log2, key_spread,
-    rounding_variance, secret_weight, stage_failure_log2, substitution, tail_log2,
+    Circuit, ENERGY_LOG2, energy_excess, energy_factor, excess, failure_for_keys_log2, failure_log2,
+    key_spread, rounding_variance, secret_weight, stage_failure_log2, substitution, tail_log2,
 };
 use crate::bfv::{Gadget, Parameters};
 use crate::ring::sampling;
@@ -291,5 +291,15 @@ fn the_failure_bound_is_that_of_the_table() {
         close("white noise", failure_log2(bfv, &circuit), white);
         let bound = failure_for_keys_log2(bfv, &circuit, |level| key_spread(bfv, level));
         close("keys that stay", bound, for_keys);
+    }
+}
+
+/// However little of the energy an eigenvalue has.
+#[test]
+fn an_excess_solves_its_equation() {
+    for needed in [0.01, 1.0, 30.0, 1e3, 1e6] {
+        let y = excess(needed);
+        let found = y - 1.0 - y.ln();
+        assert!(y > 1.0 && (found / needed - 1.0).abs() < 1e-9, "{needed}: {y}");
     }
 }

@@ -137,3 +137,17 @@ impl Polynomial<Evaluation> {
         kernel::multiply(modulus, &mut self.residues, other);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use zeroize::Zeroize as _;
+
+    use super::{Coefficient, Polynomial};
+
+    #[test]
+    fn nothing_is_left_of_what_is_wiped() {
+        let mut polynomial = Polynomial::<Coefficient>::from_residues(1..=16);
+        polynomial.zeroize();
+        assert_eq!(polynomial.residues(), [0; 16]);
+    }
+}

@@ -186,12 +186,15 @@ mod tests {
 
     #[test]
     fn uniform_residues_fill_the_range_of_their_prime() {
-        for prime in [68_719_230_977, 65537] {
-            let ntt = Ntt::new(Modulus::new(prime).unwrap(), 4096).unwrap();
-            let polynomial: Polynomial<Coefficient> = uniform(&ntt, &[1; 32], 5);
-            let residues = polynomial.residues();
+        // Of 32 numbers that are drawn for a residue modulo 17 one is 17 itself.
+        for (prime, degree) in [(68_719_230_977, 4096), (65537, 4096), (17, 8)] {
+            let ntt = Ntt::new(Modulus::new(prime).unwrap(), degree).unwrap();
+            let drawn = (0..4096 / degree as u64).map(|stream| uniform(&ntt, &[1; 32], stream));
+            let residues: Vec<u64> = drawn
+                .flat_map(|polynomial: Polynomial<Coefficient>| polynomial.residues().to_vec())
+                .collect();
             assert!(residues.iter().all(|value| *value < prime));
-            let mean = residues.iter().map(|value| *value as f64).sum::<f64>() / 4096.0 / prime as f64;
+            let mean = residues.iter().map(|value| *value as f64 + 0.5).sum::<f64>() / 4096.0 / prime as f64;
             assert!((mean - 0.5).abs() < 0.03, "{mean}");
         }
     }

@@ -103,7 +103,7 @@ pub(super) fn masked_queries(
             let mut values = Zeroizing::new(Vec::with_capacity(shape.positions()));
             for (position, at) in shape.coefficients(bucket).enumerate() {
                 let here = equal(position, (row >> 1) as usize);
-                let message = select_row(modulus.value(), row & 1);
+                let message = select_row(ring, row & 1);
                 let message = u64::conditional_select(&0, &message, here);
                 values.push(modulus.add(coefficient(at), message));
             }
@@ -117,10 +117,9 @@ pub(super) fn masked_queries(
 }
 
 /// `round(q / t)` for an even row, `round(q / (t 2^13))` for an odd one.
-fn select_row(q: u64, odd: u64) -> u64 {
-    let rounded = |bits: u32| (q + (1 << (bits - 1))) >> bits;
+fn select_row(ring: &Ring, odd: u64) -> u64 {
     let choice = subtle::Choice::from(odd as u8);
-    u64::conditional_select(&rounded(PLAINTEXT_BITS), &rounded(PLAINTEXT_BITS + RADIX_BITS), choice)
+    u64::conditional_select(&ring.share(PLAINTEXT_BITS), &ring.share(PLAINTEXT_BITS + RADIX_BITS), choice)
 }
 
 /// `e - a s`, coefficients.

@@ -93,6 +93,11 @@ impl Ring {
         self.modulus().reduce_once((scaled >> bits) as u64)
     }
 
+    /// `round(q / 2^bits)`: what a message of 1 is scaled by where it is one of so many bits.
+    pub(super) fn share(&self, bits: u32) -> u64 {
+        (self.modulus().value() + (1 << (bits - 1))) >> bits
+    }
+
     /// From slots to the order in which packing has them, or the other way round.
     pub(super) fn weave(&self, from: &[u64], to: &mut [u64]) {
         to.iter_mut().zip(&self.woven).for_each(|(to, at)| *to = from[*at]);
@@ -186,4 +191,19 @@ impl Whitening {
 pub(super) fn derive(purpose: &str, seed: &[u8]) -> [u8; 32] {
     let prefix = Sha256::new().chain_update(b"sotto voce v1\0").chain_update(purpose.as_bytes());
     prefix.chain_update([0]).chain_update(seed).finalize().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Ring;
+
+    /// q is `2^50 - 16,383`.
+    #[test]
+    fn shares_of_the_modulus_are_rounded() {
+        let share = |bits| Ring::get().share(bits);
+        // Down, by little.
+        assert_eq!([6, 9, 12].map(share), [(1 << 44) - 256, (1 << 41) - 32, (1 << 38) - 4]);
+        // Up.
+        assert_eq!([18, 22].map(share), [1 << 32, 1 << 28]);
+    }
 }

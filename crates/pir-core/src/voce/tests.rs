@@ -1,13 +1,17 @@
+use std::collections::BTreeMap;
+
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use sha2::{Digest, Sha256};
 
+use super::client::masked;
 use super::noise::stages;
 use super::ring::{DEGREE, PLAINTEXT_BITS, QUERY_BITS, Ring, Round};
 use super::shape::BLOCK;
 use super::{Asked, Ending, Pools, Request, Shape, Unit, request};
 use crate::Error;
-use crate::ring::bits::BitReader;
+use crate::ring::bits::{BitReader, BitWriter};
+use crate::ring::{Evaluation, Polynomial};
 
 fn elements(rng: &mut ChaCha20Rng, shape: &Shape) -> Vec<u8> {
     let mut bytes = vec![0; shape.elements() * shape.element_bytes()];
@@ -25,7 +29,8 @@ fn secret(rng: &mut ChaCha20Rng) -> [u8; 32] {
 fn what_was_asked_for_comes_back() {
     let (mut rng, pools) = (ChaCha20Rng::seed_from_u64(1), Pools::default());
     for (count, bytes, columns, buckets) in
-        [(100, 288, 4, 3), (2_000, 288, 8, 1), (5, 1, 1, 4), (70, 400, 2, 5)]
+        // Of the last, the seventh bucket's query is in two ciphertexts.
+        [(100, 288, 4, 3), (2_000, 288, 8, 1), (5, 1, 1, 4), (70, 400, 2, 5), (600, 288, 1, 9)]
     {
         let shape = Shape::new(Ending::Hint, buckets, count, bytes, columns).unwrap();
         let contents: Vec<Vec<u8>> = (0..buckets).map(|_| elements(&mut rng, &shape)).collect();
@@ -124,6 +129,49 @@ fn what_is_of_another_size_or_form_is_refused() {
     for (hint, answer) in [(&hint[1..], &*answer), (hint, &answer[1..]), (hint, &[&*answer, &[0]].concat())] {
         assert!(matches!(asked.read(&seed, 0, hint, answer), Err(Error::Malformed(_))));
     }
+}
+
+/// The queries of a request by their definition: each ciphertext of each unit has a number, and by it a public half and errors of its
+/// own. With those of another one, differences of secrets and of what was asked for would show.
+pub(super) fn queries_by_definition(
+    shape: &Shape,
+    round: &Round,
+    secret: &Polynomial<Evaluation>,
+    targets: &[usize],
+    (own, first_stream): (&[u8; 32], u64),
+) -> Vec<u8> {
+    let (ring, mut out) = (Ring::get(), Vec::new());
+    let mut ciphertexts = BTreeMap::new();
+    for (bucket, target) in targets.iter().enumerate() {
+        let (unit, at) = (bucket / shape.unit_buckets(), bucket % shape.unit_buckets());
+        let row = target / shape.columns();
+        let mut writer = BitWriter::new(&mut out);
+        for position in 0..shape.positions() {
+            let coefficient = at * shape.positions() + position;
+            let number = (unit * shape.ciphertexts() + coefficient / DEGREE) as u64;
+            let ciphertext = ciphertexts
+                .entry(number)
+                .or_insert_with(|| masked(ring, secret, round.query(number), own, first_stream + number));
+            // An odd row is selected by 2^-13 of what selects an even one.
+            let message = if position == row / 2 { [(1 << 41) - 32, 1 << 28][row % 2] } else { 0 };
+            let mut value = [ring.modulus().add(ciphertext[coefficient % DEGREE], message)];
+            ring.to_query.apply_all(&mut value);
+            writer.write(value[0], QUERY_BITS);
+        }
+        writer.finish();
+    }
+    out
+}
+
+#[test]
+fn queries_are_those_of_their_definition() {
+    let shape = Shape::new(Ending::Hint, 17, 600, 288, 1).unwrap();
+    assert_eq!((shape.unit_buckets(), shape.ciphertexts(), shape.positions()), (8, 2, 300));
+    let (seed, own) = ([1; 32], [2; 32]);
+    let targets: Vec<usize> = (0..17).map(|bucket| bucket * 37 % 600).collect();
+    let (bytes, asked) = request(&shape, &seed, &targets, &own).unwrap();
+    let defined = queries_by_definition(&shape, &Round::new(&seed), asked.secret(), &targets, (&own, 3));
+    assert!(bytes[Shape::keys_bytes()..] == defined);
 }
 
 /// Under a public half that served before, what was asked for would show.

@@ -119,8 +119,7 @@ impl Secret {
                 let column = first_column + leaf % rows.columns;
                 let (_, wanted) = shape.place(targets[bucket] as u64);
                 // `2^6j q / 2^18`, rounded.
-                let bits = HINT_BITS - digit as u32 * DIGIT_BITS;
-                let weight = (modulus.value() + (1 << (bits - 1))) >> bits;
+                let weight = ring.share(HINT_BITS - digit as u32 * DIGIT_BITS);
                 let weight = u64::conditional_select(&0, &weight, equal(column, wanted as usize));
                 let place = &mut values[bit_reverse(leaf - here, LEVELS)];
                 *place = modulus.add(*place, weight);

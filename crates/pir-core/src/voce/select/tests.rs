@@ -2,14 +2,19 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use sha2::{Digest, Sha256};
 
-use super::common::Key;
+use super::common::{Key, key_seed};
 use super::separation::Pair;
+use super::server::Rows;
 use super::{PublicKeys, Request, Secret, Unit};
 use crate::Error;
+use crate::ring::bits::BitWriter;
+use crate::ring::sampling::ternary;
+use crate::ring::{Coefficient, Polynomial, bit_reverse};
+use crate::voce::client::masked;
 use crate::voce::noise::stages;
-use crate::voce::ring::{DEGREE, PLAINTEXT_BITS, Ring};
+use crate::voce::ring::{COLUMN_BITS, DEGREE, PLAINTEXT_BITS, Ring, Round};
 use crate::voce::shape::BLOCK;
-use crate::voce::tests::set_field;
+use crate::voce::tests::{queries_by_definition, set_field};
 use crate::voce::{Ending, Pools, Shape};
 
 fn random(rng: &mut ChaCha20Rng) -> [u8; 32] {
@@ -34,6 +39,9 @@ fn what_was_asked_for_comes_back() {
         (20, 600, 4, 5),
         (20, 600, 6, 5),
         (12, 2_304, 3, 2),
+        // Queries, and what selects columns, of two ciphertexts in a unit; the seventh bucket's query is in both.
+        (1_200, 288, 2, 9),
+        (40, 288, 32, 9),
     ] {
         let shape = Shape::new(Ending::Selected, buckets, count, bytes, columns).unwrap();
         let element = |rng: &mut ChaCha20Rng| {
@@ -81,6 +89,44 @@ fn a_secret_asks_once_under_a_seed() {
     assert!(secret.request(&shape, &[2; 32], &[3], &[4; 32]).is_ok());
     assert_eq!(secret.request(&shape, &[2; 32], &[4], &[5; 32]).err(), Some(Error::Repeated));
     assert!(secret.request(&shape, &[3; 32], &[4], &[6; 32]).is_ok());
+}
+
+/// See [`queries_by_definition`]; and of each bucket, by its leaves, the digits of the column that is asked for.
+#[test]
+fn requests_are_those_of_their_definition() {
+    let shape = Shape::new(Ending::Selected, 40, 4_200, 288, 16).unwrap();
+    assert_eq!((shape.unit_buckets(), shape.ciphertexts(), shape.column_ciphertexts(16)), (16, 2, 3));
+    let (seed, own) = ([1; 32], [2; 32]);
+    let targets: Vec<usize> = (0..40).map(|bucket| bucket * 1_009 % 4_200).collect();
+    let mut asking = Secret::new(&[3; 32]);
+    let (bytes, _) = asking.request(&shape, &seed, &targets, &own).unwrap();
+    let (ring, round) = (Ring::get(), Round::with_keys(&seed, &key_seed()));
+    let secret = Polynomial::<Coefficient>::from_signed(ring.modulus(), &ternary(DEGREE, &[3; 32], 0));
+    let secret = secret.into_evaluation(&ring.ntt);
+    let mut defined = queries_by_definition(&shape, &round, &secret, &targets, (&own, 0));
+    let rows = Rows::new(&shape);
+    for (unit, targets) in targets.chunks(16).enumerate() {
+        let leaves = targets.len() * shape.leaves();
+        for first in (0..leaves).step_by(256) {
+            let number = (unit * 3 + first / 256) as u64;
+            let mut values = masked(ring, &secret, round.column(number), &own, (1 << 32) + number);
+            for leaf in first..leaves.min(first + 256) {
+                let (bucket, first_column, digit) = rows.meaning(leaf / rows.columns);
+                let column = first_column + leaf % rows.columns;
+                if column == targets[bucket] % 16 {
+                    // 2^6j q / 2^18.
+                    let message = [1 << 32, (1 << 38) - 4, (1 << 44) - 256][digit];
+                    let place = &mut values[bit_reverse(leaf - first, 8)];
+                    *place = ring.modulus().add(*place, message);
+                }
+            }
+            ring.to_column.apply_all(&mut values);
+            let mut writer = BitWriter::new(&mut defined);
+            values.iter().for_each(|value| writer.write(*value, COLUMN_BITS));
+            writer.finish();
+        }
+    }
+    assert!(bytes == defined);
 }
 
 /// The differences between phases and scaled messages of a reply, in units of the modulus, before anything is rounded for the wire.
