@@ -11,7 +11,7 @@ const PASSPHRASE: &str = "six words drawn by pure chance";
 #[test]
 fn an_account_that_is_brought_back_from_a_copy_goes_on_with_its_contacts() {
     // Whoever is restored takes all rounds as used that could have passed in the announced time, so it has to be near the real one.
-    let server = Server::start(Config { round_ms: 400, ..brisk(loopback()) });
+    let server = Server::start(Config { round_ms: 200, ..brisk(loopback()) });
     let [alice, bob] = ["alice", "bob"].map(|name| Home::join(&server.address(), name, 2));
     let invitation = alice.succeeds(&["invite", "bob"]);
     bob.succeeds_with(&["accept", "alice"], &invitation);
