@@ -29,12 +29,6 @@ impl Drawn {
         Self { width, buckets: Zeroizing::new((0..schedule.keys()).flat_map(filled).collect()) }
     }
 
-    /// The number of keys.
-    #[must_use]
-    pub fn keys(&self) -> usize {
-        self.buckets.len() / self.width
-    }
-
     /// The buckets that are read for a key, behind them [`NONE`]; nothing for a key that was not given.
     #[must_use]
     pub fn row(&self, key_number: usize) -> &[u32] {

@@ -233,6 +233,22 @@ mod tests {
         assert_eq!(choose_buckets(Family::Partitioned, 1, 4, -40.0), certain(4));
     }
 
+    /// What stands in the tables, and between two entries: whether it keeps what it claims takes longer to see.
+    #[test]
+    fn choices_are_those_of_the_tables() {
+        let chosen = |family, w, target| {
+            [2, 16, 256, 600].map(|k| choose_buckets(family, k, w, target).map_or(0, |choice| choice.buckets))
+        };
+        for (w, cuckoo, partitioned) in [
+            (3, [[6, 32, 384, 900], [3, 98, 371, 0]], [[6, 36, 345, 0], [0; 4]]),
+            (4, [[4, 23, 299, 0], [6, 32, 308, 0]], [[12, 24, 296, 0], [12, 40, 304, 0]]),
+            (5, [[5, 20, 279, 0], [5, 25, 285, 0]], [[0; 4], [15, 30, 285, 0]]),
+        ] {
+            assert_eq!([-20.0, -40.0].map(|target| chosen(Family::Cuckoo, w, target)), cuckoo);
+            assert_eq!([-20.0, -40.0].map(|target| chosen(Family::Partitioned, w, target)), partitioned);
+        }
+    }
+
     /// The promised 2^-40, for every batch size and not just the entries of the table.
     #[test]
     fn four_candidates_keep_the_rigorous_bound() {

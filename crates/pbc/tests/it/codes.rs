@@ -6,6 +6,8 @@ use pbc::{
     TwoChoiceCode,
 };
 use proptest::prelude::*;
+use rand_chacha::ChaCha20Rng;
+use rand_core::SeedableRng as _;
 
 const ELEMENT_BYTES: usize = 5;
 
@@ -181,6 +183,82 @@ proptest! {
         compare(&TwoChoiceCode::new(k, k.max(2), 2, seed).unwrap(), &stored, later, seed);
         compare(&HybridCode::new(k, k.max(2), seed).unwrap(), &stored, later, seed);
     }
+}
+
+/// What is drawn for those keys, of which these are wanted: for each a bucket that holds it, which serves nothing else, or none. A
+/// batch is filled up with keys that are not wanted, and what was drawn for them would be read.
+fn draw(
+    code: &dyn BatchCode,
+    keys: &[&[u8]],
+    wanted: &[bool],
+    rng: &mut ChaCha20Rng,
+) -> Vec<Vec<BucketIndex>> {
+    let drawn = code.schedule_wanted(keys, wanted, &mut || rng.next_u64());
+    let drawn: Vec<_> = (0..keys.len()).map(|key| drawn.assignment(key)).collect();
+    let encoding = code.encode(keys);
+    let mut used = vec![false; code.bucket_count()];
+    for (number, buckets) in drawn.iter().enumerate() {
+        assert!(buckets.is_empty() || wanted.get(number) == Some(&true), "{number} is not wanted");
+        for bucket in buckets {
+            assert!(!core::mem::replace(&mut used[bucket.to_usize()], true), "{bucket:?} twice");
+        }
+        if let [bucket] = buckets[..] {
+            let holds = |codeword: &pbc::Codeword| codeword.elements().contains(&(number as u32));
+            assert!(
+                encoding.buckets()[bucket.to_usize()].iter().any(holds),
+                "{bucket:?} does not hold {number}"
+            );
+        }
+    }
+    drawn
+}
+
+#[test]
+fn only_for_what_is_wanted_a_bucket_is_drawn() {
+    let mut rng = ChaCha20Rng::seed_from_u64(6);
+    let hashed: Vec<[u8; 8]> = (0..14_u64).map(|key| (key * 77).to_le_bytes()).collect();
+    let hashed: Vec<&[u8]> = hashed.iter().map(<[u8; 8]>::as_slice).collect();
+    // The last is none of its indices.
+    let indices: Vec<[u8; 8]> = [3, 0, 8, 5, 1, 2, 4, 6, 7, 9].map(PartitionedCode::key).to_vec();
+    let indices: Vec<&[u8]> = indices.iter().map(<[u8; 8]>::as_slice).collect();
+    for trial in 0..60 {
+        let seed = [trial; 32];
+        let partitioned: Box<dyn BatchCode> = Box::new(PartitionedCode::new(6, 12, 3, 9, seed).unwrap());
+        let mut codes: Vec<_> = hashed_codes(6, 3, seed).into_iter().map(|code| (code, &hashed)).collect();
+        codes.push((partitioned, &indices));
+        for (code, keys) in codes {
+            let nothing = draw(&*code, keys, &vec![false; keys.len()], &mut rng);
+            assert!(nothing.iter().all(Vec::is_empty));
+            // The flags of some are missing.
+            let wanted: Vec<bool> = (0..keys.len() - 2).map(|_| rng.next_u32().is_multiple_of(3)).collect();
+            draw(&*code, keys, &wanted, &mut rng);
+            // One key alone always has a bucket, wherever it stands, if it is one.
+            for number in 0..keys.len() {
+                let alone: Vec<bool> = (0..keys.len()).map(|key| key == number).collect();
+                let drawn = draw(&*code, keys, &alone, &mut rng);
+                let is_key = keys[number] != PartitionedCode::key(9) || keys.len() != indices.len();
+                assert_eq!(!drawn[number].is_empty(), is_key, "{number}");
+            }
+        }
+    }
+}
+
+/// Where every bucket holds everything, each serves one of the first keys that are wanted.
+#[test]
+fn of_replicas_each_serves_a_key_until_there_is_none_left() {
+    let mut rng = ChaCha20Rng::seed_from_u64(7);
+    let keys: Vec<[u8; 2]> = (0..12_u16).map(u16::to_le_bytes).collect();
+    let keys: Vec<&[u8]> = keys.iter().map(<[u8; 2]>::as_slice).collect();
+    let code = ReplicationCode::new(5, [1; 32]).unwrap();
+    let wanted: Vec<bool> = (0..12).map(|key| key % 2 == 1).collect();
+    let mut first = [0; 5];
+    for _ in 0..1_000 {
+        let drawn = draw(&code, &keys, &wanted, &mut rng);
+        let served: Vec<usize> = (0..12).filter(|key| !drawn[*key].is_empty()).collect();
+        assert_eq!(served, [1, 3, 5, 7, 9]);
+        first[drawn[1][0].to_usize()] += 1;
+    }
+    assert!(first.iter().all(|count| (130..270).contains(count)), "{first:?}");
 }
 
 /// A simulated mapping must find the first of several elements under one key, like the others.
