@@ -11,7 +11,6 @@ use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
 
 use crate::list::{Genre, Mutant, Place};
-use crate::run::{self, Limits, Outcome};
 use crate::weave::{self, ALLOWED, ASKED, Woven};
 
 pub(crate) struct Tree {
@@ -134,22 +133,13 @@ impl Tree {
         Ok(tests)
     }
 
-    /// Builds with this change alone, and runs the tests of its package and those that come `with` it.
-    pub(crate) fn try_alone(
-        &self,
-        mutant: &Mutant,
-        with: &[String],
-        only_lib: bool,
-        limits: &Limits,
-    ) -> Result<(Outcome, String)> {
+    /// Builds the test programs with this change and no other; whether that succeeds. Its file alone differs then.
+    pub(crate) fn build_alone(&self, mutant: &Mutant, packages: &[String], only_lib: bool) -> Result<bool> {
+        self.restore()?;
         let text = self.original(&mutant.file)?;
         let (start, end) = (offset(&text, mutant.start)?, offset(&text, mutant.end)?);
         self.change(&mutant.file, &format!("{} {} {}", &text[..start], mutant.replacement, &text[end..]))?;
-        let packages: Vec<_> = [mutant.package.clone()].into_iter().chain(with.iter().cloned()).collect();
-        let (tests, viable) = test_programs(&packages, only_lib)?;
-        let outcome = if viable { run::try_all(&tests, limits)? } else { (Outcome::Unviable, String::new()) };
-        fs::write(&mutant.file, text)?;
-        Ok(outcome)
+        Ok(test_programs(packages, only_lib)?.1)
     }
 }
 

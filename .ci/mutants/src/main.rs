@@ -21,7 +21,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
 
 use build::Tree;
 use list::Mutant;
@@ -116,21 +116,27 @@ fn main() -> Result<()> {
     write(&out, "left.txt", &names.join("\n"))?;
     if alone {
         tree.restore()?;
-        let limits = run::limits(&tree.tests(&of.iter().chain(&with).cloned().collect::<Vec<_>>(), lib)?)?;
+    }
+    let packages: Vec<String> = of.iter().chain(&with).cloned().collect();
+    let programs = tree.tests(&packages, lib)?;
+    let tests = run::trace(&programs, &out)?;
+    if alone {
+        let (outcome, by) = run::try_built(&programs, &tests)?;
+        ensure!(outcome == Outcome::Missed, "without any change {by} fails, or takes too long");
         for number in left {
-            let (outcome, by) = tree.try_alone(&all[&number], &with, lib, &limits)?;
+            let viable = tree.build_alone(&all[&number], &packages, lib)?;
+            let (outcome, by) =
+                if viable { run::try_built(&programs, &tests)? } else { (Outcome::Unviable, String::new()) };
             outcomes.add(&all[&number].name, outcome, &by)?;
         }
     } else {
-        let tests = tree.tests(&of.iter().chain(&with).cloned().collect::<Vec<_>>(), lib)?;
-        let meets = run::trace(&tests, &out)?;
         let shared = Mutex::new(&mut outcomes);
         run::each(&order, |number| {
-            let (outcome, by) = run::try_woven(&tests, &meets, *number)?;
+            let (outcome, by) = run::try_woven(&programs, &tests, *number)?;
             shared.lock().map_err(|_| anyhow!("a thread panicked"))?.add(&all[number].name, outcome, &by)
         })?;
-        tree.restore()?;
     }
+    tree.restore()?;
     for package in &of {
         let own = all.values().filter(|mutant| mutant.package == *package);
         println!("{package}: {}", outcomes.counts(own.map(|mutant| mutant.name.as_str())));

@@ -103,8 +103,8 @@ enum End {
     Late,
 }
 
-/// Runs tests of a program until one fails; `seconds` of processor time at most, and not much longer unless `waits`.
-fn run(program: &Path, seconds: u64, waits: bool, names: &[&str], set: &[(&str, &str)]) -> Result<End> {
+/// Runs tests of a program until one fails; `seconds` of processor time at most.
+fn run(program: &Path, seconds: u64, names: &[&str], set: &[(&str, &str)]) -> Result<End> {
     // A package's tests expect its folder as the present one.
     let folder = manifest_folder(program)?;
     let mut command = Command::new("sh");
@@ -117,7 +117,7 @@ fn run(program: &Path, seconds: u64, waits: bool, names: &[&str], set: &[(&str, 
     let output = File::create(&log)?;
     let mut child = command.stdin(Stdio::null()).stderr(output.try_clone()?).stdout(output).spawn()?;
     // Of one that waits for ever.
-    let until = Instant::now() + Duration::from_secs(60 + if waits { 20 * seconds } else { seconds });
+    let until = Instant::now() + Duration::from_secs(60 + 20 * seconds);
     let status = loop {
         if let Some(status) = child.try_wait()? {
             break status;
@@ -193,7 +193,7 @@ pub(crate) fn trace(programs: &[PathBuf], out: &Path) -> Result<Vec<Test>> {
         let _ = fs::remove_file(&trace);
         let began = Instant::now();
         let set = [("WOVEN_TRACE", trace.to_str().context("path")?)];
-        match run(&programs[*program], LONGEST, true, &[name], &set)? {
+        match run(&programs[*program], LONGEST, &[name], &set)? {
             End::Passed => {}
             End::Late => {
                 println!("{name} takes too long, and is left out");
@@ -223,71 +223,36 @@ pub(crate) fn try_woven(programs: &[PathBuf], tests: &[Test], number: u32) -> Re
     if meeting.is_empty() {
         return Ok((Outcome::Unmet, String::new()));
     }
-    let (quick, long) = meeting.split_at(meeting.partition_point(|test| test.time < QUICK));
-    let together = |tests: &[&'_ Test]| {
-        let mut batches: BTreeMap<usize, (Vec<String>, Duration)> = BTreeMap::new();
-        for test in tests {
-            let (names, time) = batches.entry(test.program).or_default();
-            names.push(test.name.clone());
-            *time += test.time;
-        }
-        batches.into_iter().collect::<Vec<_>>()
-    };
+    try_with(programs, &meeting, &[("WOVEN_TRIED", &number.to_string())])
+}
+
+/// Tries the change that is built into these programs.
+pub(crate) fn try_built(programs: &[PathBuf], tests: &[Test]) -> Result<(Outcome, String)> {
+    // Several at a time, as one change is tried after the other.
+    try_with(programs, &tests.iter().collect::<Vec<_>>(), &[("RUST_TEST_THREADS", "4")])
+}
+
+/// Runs the quick tests together, then the others one by one until they have taken too long.
+fn try_with(programs: &[PathBuf], tests: &[&Test], set: &[(&str, &str)]) -> Result<(Outcome, String)> {
+    let (quick, long) = tests.split_at(tests.partition_point(|test| test.time < QUICK));
+    let mut batches: BTreeMap<usize, (Vec<&str>, Duration)> = BTreeMap::new();
+    for test in quick {
+        let (names, time) = batches.entry(test.program).or_default();
+        names.push(&test.name);
+        *time += test.time;
+    }
     let mut all = Duration::ZERO;
     let within = long.iter().take_while(|test| {
         all += test.time;
         all <= MOST
     });
-    let alone = within.map(|test| (test.program, (vec![test.name.clone()], test.time)));
-    let tried = number.to_string();
-    for (program, (names, time)) in together(quick).into_iter().chain(alone) {
-        let seconds = SLACK + (4 * time).as_secs();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        match run(&programs[program], seconds, true, &names, &[("WOVEN_TRIED", &tried)])? {
+    let alone = within.map(|test| (test.program, (vec![test.name.as_str()], test.time)));
+    for (program, (names, time)) in batches.into_iter().chain(alone) {
+        match run(&programs[program], SLACK + (4 * time).as_secs(), &names, set)? {
             End::Passed => {}
             End::Failed(test) => return Ok((Outcome::Caught, test)),
             End::Late => return Ok((Outcome::Timeout, String::new())),
         }
     }
-    Ok((Outcome::Missed, meeting.iter().map(|test| test.name.as_str()).take(8).collect::<Vec<_>>().join(" ")))
-}
-
-/// Of each program the processor time that it may take when one change is built into it, s.
-pub(crate) type Limits = BTreeMap<PathBuf, u64>;
-
-/// Several at a time, as one change is tried after the other.
-const SIDE_BY_SIDE: [(&str, &str); 1] = [("RUST_TEST_THREADS", "4")];
-
-/// Runs all tests of programs without any change, to see how long they take.
-pub(crate) fn limits(programs: &[PathBuf]) -> Result<Limits> {
-    let mut limits = Limits::new();
-    for program in programs {
-        let began = Instant::now();
-        match run(program, 3600, true, &[], &SIDE_BY_SIDE)? {
-            End::Passed => {}
-            End::Failed(test) => bail!("{test} fails without any change"),
-            End::Late => bail!("{} takes more than an hour", program.display()),
-        }
-        let threads = available_parallelism().map_or(1, usize::from) as u64;
-        limits.insert(program.clone(), SLACK + 3 * threads * began.elapsed().as_secs());
-    }
-    Ok(limits)
-}
-
-/// Runs all tests of programs, the quick programs first.
-pub(crate) fn try_all(programs: &[PathBuf], limits: &Limits) -> Result<(Outcome, String)> {
-    let mut programs: Vec<_> = programs
-        .iter()
-        .map(|program| Some((*limits.get(program)?, program)))
-        .collect::<Option<_>>()
-        .context("a change has given a test program another name")?;
-    programs.sort();
-    for (seconds, program) in programs {
-        match run(program, seconds, false, &[], &SIDE_BY_SIDE)? {
-            End::Passed => {}
-            End::Failed(test) => return Ok((Outcome::Caught, test)),
-            End::Late => return Ok((Outcome::Timeout, String::new())),
-        }
-    }
-    Ok((Outcome::Missed, String::new()))
+    Ok((Outcome::Missed, tests.iter().map(|test| test.name.as_str()).take(8).collect::<Vec<_>>().join(" ")))
 }

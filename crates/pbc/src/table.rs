@@ -247,6 +247,9 @@ mod tests {
             assert_eq!([-20.0, -40.0].map(|target| chosen(Family::Cuckoo, w, target)), cuckoo);
             assert_eq!([-20.0, -40.0].map(|target| chosen(Family::Partitioned, w, target)), partitioned);
         }
+        let of_three = |k| choose_buckets(Family::Cuckoo, k, 3, -20.0).unwrap().provenance;
+        let known = [Provenance::Bound, Provenance::Simulation, Provenance::Interpolated, Provenance::Bound];
+        assert_eq!([13, 16, 17, 94].map(of_three), known);
     }
 
     /// The promised 2^-40, for every batch size and not just the entries of the table.

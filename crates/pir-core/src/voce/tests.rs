@@ -4,14 +4,13 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use sha2::{Digest, Sha256};
 
-use super::client::masked;
 use super::noise::stages;
-use super::ring::{DEGREE, PLAINTEXT_BITS, QUERY_BITS, Ring, Round};
+use super::ring::{DEGREE, PLAINTEXT_BITS, QUERY_BITS, Ring, Round, derive};
 use super::shape::BLOCK;
 use super::{Asked, Ending, Pools, Request, Shape, Unit, request};
 use crate::Error;
 use crate::ring::bits::{BitReader, BitWriter};
-use crate::ring::{Evaluation, Polynomial};
+use crate::ring::{Evaluation, Polynomial, sampling};
 
 fn elements(rng: &mut ChaCha20Rng, shape: &Shape) -> Vec<u8> {
     let mut bytes = vec![0; shape.elements() * shape.element_bytes()];
@@ -131,11 +130,26 @@ fn what_is_of_another_size_or_form_is_refused() {
     }
 }
 
+/// `e - a s`, coefficients: a is public, of a purpose in a round, and e of a stream of the request's own seed.
+pub(super) fn masked_by_definition(
+    (purpose, seed, number): (&str, &[u8; 32], u64),
+    (own, stream): (&[u8; 32], u64),
+    secret: &Polynomial<Evaluation>,
+) -> Vec<u64> {
+    let (ring, modulus) = (Ring::get(), Ring::get().modulus());
+    let mut product: Polynomial<Evaluation> = sampling::uniform(&ring.ntt, &derive(purpose, seed), number);
+    product.mul_assign(modulus, secret);
+    let product = product.into_coefficient(&ring.ntt);
+    let errors = sampling::errors(DEGREE, own, stream);
+    let of = |(error, product): (&i64, &u64)| modulus.sub(modulus.from_signed(*error), *product);
+    errors.iter().zip(product.residues()).map(of).collect()
+}
+
 /// The queries of a request by their definition: each ciphertext of each unit has a number, and by it a public half and errors of its
 /// own. With those of another one, differences of secrets and of what was asked for would show.
 pub(super) fn queries_by_definition(
     shape: &Shape,
-    round: &Round,
+    seed: &[u8; 32],
     secret: &Polynomial<Evaluation>,
     targets: &[usize],
     (own, first_stream): (&[u8; 32], u64),
@@ -149,9 +163,9 @@ pub(super) fn queries_by_definition(
         for position in 0..shape.positions() {
             let coefficient = at * shape.positions() + position;
             let number = (unit * shape.ciphertexts() + coefficient / DEGREE) as u64;
-            let ciphertext = ciphertexts
-                .entry(number)
-                .or_insert_with(|| masked(ring, secret, round.query(number), own, first_stream + number));
+            let ciphertext = ciphertexts.entry(number).or_insert_with(|| {
+                masked_by_definition(("queries", seed, number), (own, first_stream + number), secret)
+            });
             // An odd row is selected by 2^-13 of what selects an even one.
             let message = if position == row / 2 { [(1 << 41) - 32, 1 << 28][row % 2] } else { 0 };
             let mut value = [ring.modulus().add(ciphertext[coefficient % DEGREE], message)];
@@ -170,7 +184,7 @@ fn queries_are_those_of_their_definition() {
     let (seed, own) = ([1; 32], [2; 32]);
     let targets: Vec<usize> = (0..17).map(|bucket| bucket * 37 % 600).collect();
     let (bytes, asked) = request(&shape, &seed, &targets, &own).unwrap();
-    let defined = queries_by_definition(&shape, &Round::new(&seed), asked.secret(), &targets, (&own, 3));
+    let defined = queries_by_definition(&shape, &seed, asked.secret(), &targets, (&own, 3));
     assert!(bytes[Shape::keys_bytes()..] == defined);
 }
 

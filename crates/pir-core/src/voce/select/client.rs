@@ -97,7 +97,7 @@ impl Secret {
         self.secret.residues()
     }
 
-    fn ask_columns(
+    pub(super) fn ask_columns(
         &self,
         out: &mut Vec<u8>,
         shape: &Shape,
