@@ -47,6 +47,13 @@ pub struct Places {
     count: usize,
 }
 
+impl Places {
+    /// The places, in the order of the groups.
+    pub fn as_slice(&self) -> &[(BucketIndex, usize)] {
+        &self.places[..self.count]
+    }
+}
+
 impl IntoIterator for Places {
     type Item = (BucketIndex, usize);
     type IntoIter = core::iter::Take<core::array::IntoIter<(BucketIndex, usize), MAX_CHOICES>>;

@@ -445,8 +445,8 @@ mod tests {
         assert!(buckets[0] != buckets[1] && buckets[1] != buckets[4] && buckets[4] != buckets[0]);
         for (sought, bucket) in wanted.iter().zip(&buckets).filter(|(sought, _)| sought.is_known) {
             let places = code.places(sought.place);
-            let (_, position) = places.into_iter().find(|(here, _)| [*here] == bucket[..]).unwrap();
-            assert_eq!(lookup.targets()[bucket[0].to_usize()], Some(position));
+            let (_, position) = places.as_slice().iter().find(|(here, _)| [*here] == bucket[..]).unwrap();
+            assert_eq!(lookup.targets()[bucket[0].to_usize()], Some(*position));
         }
         assert_eq!(lookup.targets().len(), 12);
         let are_first = &lookup.places().unwrap().are_first;
