@@ -127,19 +127,19 @@ impl Tree {
     }
 
     /// The test programs of these packages.
-    pub(crate) fn tests(&self, packages: &[String], only_lib: bool) -> Result<Vec<PathBuf>> {
-        let (tests, success) = test_programs(packages, only_lib)?;
+    pub(crate) fn tests(&self, packages: &[String]) -> Result<Vec<PathBuf>> {
+        let (tests, success) = test_programs(packages)?;
         ensure!(success, "the tests do not compile");
         Ok(tests)
     }
 
     /// Builds the test programs with this change and no other; whether that succeeds. Its file alone differs then.
-    pub(crate) fn build_alone(&self, mutant: &Mutant, packages: &[String], only_lib: bool) -> Result<bool> {
+    pub(crate) fn build_alone(&self, mutant: &Mutant, packages: &[String]) -> Result<bool> {
         self.restore()?;
         let text = self.original(&mutant.file)?;
         let (start, end) = (offset(&text, mutant.start)?, offset(&text, mutant.end)?);
         self.change(&mutant.file, &format!("{} {} {}", &text[..start], mutant.replacement, &text[end..]))?;
-        Ok(test_programs(packages, only_lib)?.1)
+        Ok(test_programs(packages)?.1)
     }
 }
 
@@ -214,12 +214,9 @@ fn errors(package: &str) -> Result<Vec<Error>> {
 }
 
 /// Builds test programs; whether that succeeds.
-fn test_programs(packages: &[String], only_lib: bool) -> Result<(Vec<PathBuf>, bool)> {
+fn test_programs(packages: &[String]) -> Result<(Vec<PathBuf>, bool)> {
     let mut command = Command::new("cargo");
-    command.args(["test", "--locked", "--no-run", "--message-format", "json", "--lib"]);
-    if !only_lib {
-        command.arg("--tests");
-    }
+    command.args(["test", "--locked", "--no-run", "--message-format", "json", "--lib", "--tests"]);
     packages.iter().for_each(|package| {
         command.args(["--package", package]);
     });

@@ -35,23 +35,14 @@ struct Arguments {
     sample: usize,
     names: Option<BTreeSet<String>>,
     alone: bool,
-    lib: bool,
 }
 
 fn arguments() -> Result<Arguments> {
     let mut all = std::env::args().skip(1);
     let mut path = || all.next().map(PathBuf::from).context("TREE OUT --of PACKAGE");
     let (tree, out) = (path()?, path()?);
-    let mut arguments = Arguments {
-        tree,
-        out,
-        of: vec![],
-        with: vec![],
-        sample: usize::MAX,
-        names: None,
-        alone: false,
-        lib: false,
-    };
+    let mut arguments =
+        Arguments { tree, out, of: vec![], with: vec![], sample: usize::MAX, names: None, alone: false };
     let mut list = "";
     for argument in all {
         match (argument.as_str(), list) {
@@ -60,7 +51,6 @@ fn arguments() -> Result<Arguments> {
             ("--sample", _) => list = "--sample",
             ("--names", _) => list = "--names",
             ("--alone", _) => arguments.alone = true,
-            ("--lib", _) => arguments.lib = true,
             (_, "--of") => arguments.of.push(argument),
             (_, "--with") => arguments.with.push(argument),
             (_, "--sample") => arguments.sample = argument.parse()?,
@@ -74,7 +64,7 @@ fn arguments() -> Result<Arguments> {
 }
 
 fn main() -> Result<()> {
-    let Arguments { tree, out, of, with, sample, names, alone, lib } = arguments()?;
+    let Arguments { tree, out, of, with, sample, names, alone } = arguments()?;
     fs::create_dir_all(&out)?;
     let tree = Tree::new(fs::canonicalize(tree)?);
     std::env::set_current_dir(tree.path())?;
@@ -118,13 +108,13 @@ fn main() -> Result<()> {
         tree.restore()?;
     }
     let packages: Vec<String> = of.iter().chain(&with).cloned().collect();
-    let programs = tree.tests(&packages, lib)?;
+    let programs = tree.tests(&packages)?;
     let tests = run::trace(&programs, &out)?;
     if alone {
         let (outcome, by) = run::try_built(&programs, &tests)?;
         ensure!(outcome == Outcome::Missed, "without any change {by} fails, or takes too long");
         for number in left {
-            let viable = tree.build_alone(&all[&number], &packages, lib)?;
+            let viable = tree.build_alone(&all[&number], &packages)?;
             let (outcome, by) =
                 if viable { run::try_built(&programs, &tests)? } else { (Outcome::Unviable, String::new()) };
             outcomes.add(&all[&number].name, outcome, &by)?;

@@ -224,20 +224,21 @@ fn only_for_what_is_wanted_a_bucket_is_drawn() {
     for trial in 0..6 {
         let seed = [trial; 32];
         let partitioned: Box<dyn BatchCode> = Box::new(PartitionedCode::new(6, 12, 3, 9, seed).unwrap());
-        let mut codes: Vec<_> = hashed_codes(6, 3, seed).into_iter().map(|code| (code, &hashed)).collect();
-        codes.push((partitioned, &indices));
-        for (code, keys) in codes {
+        // Of the keys so many exist.
+        let mut codes: Vec<_> =
+            hashed_codes(6, 3, seed).into_iter().map(|code| (code, &hashed, 14)).collect();
+        codes.push((partitioned, &indices, 9));
+        for (code, keys, existing) in codes {
             let nothing = draw(&*code, keys, &vec![false; keys.len()], &mut rng);
             assert!(nothing.iter().all(Vec::is_empty));
             // The flags of some are missing.
             let wanted: Vec<bool> = (0..keys.len() - 2).map(|_| rng.next_u32().is_multiple_of(3)).collect();
             draw(&*code, keys, &wanted, &mut rng);
-            // One key alone always has a bucket, wherever it stands, if it is one.
+            // One that exists, alone, always has a bucket, wherever it stands.
             for number in 0..keys.len() {
                 let alone: Vec<bool> = (0..keys.len()).map(|key| key == number).collect();
                 let drawn = draw(&*code, keys, &alone, &mut rng);
-                let is_key = keys[number] != PartitionedCode::key(9) || keys.len() != indices.len();
-                assert_eq!(!drawn[number].is_empty(), is_key, "{number}");
+                assert_eq!(!drawn[number].is_empty(), number < existing, "{number}");
             }
         }
     }
@@ -459,6 +460,8 @@ fn impossible_dimensions_are_refused() {
 fn the_partitioned_code_stores_indices_only_and_once() {
     let code = PartitionedCode::new(2, 6, 3, 4, [1; 32]).unwrap();
     assert_eq!(code.elements(), 4);
+    let places = code.places(1);
+    assert!(places.as_slice().len() == 3 && places.into_iter().eq(places.as_slice().iter().copied()));
     let (one, beyond) = (PartitionedCode::key(1), PartitionedCode::key(4));
     let stored: [&[u8]; 4] = [&one, b"text", &beyond, &one];
     let encoding = code.encode(&stored);
