@@ -46,10 +46,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::cli::failure::Failure;
 use crate::cli::state;
-use crate::{
-    ConnectError, ConnectionSettings, Event, Events, Handle, HandleError, Participant, Passphrase, Store,
-    StoreError,
-};
+use crate::{Passphrase, Store, StoreError};
 use desk::Desk;
 use devices::Devices;
 use door::{Came, Door, Guest, Knocking};
@@ -60,6 +57,8 @@ use message::{Note, Severity};
 use news::News;
 use serve::Seat;
 use socket::Listener;
+use sotto_participant::{Event, Events, Handle, HandleError, Participant};
+use sotto_session::{ConnectError, ConnectionSettings};
 
 pub(crate) use account::{misread, parse};
 pub(crate) use signals::interrupted;
@@ -213,7 +212,7 @@ enum Departure {
 
 async fn come(store: Store, client: Client) -> Result<(Handle, Events), ConnectError> {
     let settings = ConnectionSettings::new(store.address().clone());
-    Participant::start(client, Some(store), settings).await
+    Participant::start(client, Some(Box::new(store)), settings).await
 }
 
 /// Comes online under parameters that the server has changed, as soon as it can be reached.

@@ -10,9 +10,9 @@ use sotto_protocol::{CodeKind, MANIFEST_VERSION, Manifest, Round, SignedManifest
 use sotto_wire::{Host, RootKey, Transport};
 
 use crate::Address;
-use crate::audit::{Announced, Digests, Proof, Verdict, judge};
 use crate::daemon::{parcel, reply};
 use crate::store::format::{self, Content};
+use sotto_participant::audit::{Announced, Digests, Proof, Verdict, judge};
 
 /// An address: what is one prints as one that is the same.
 pub fn fuzz_address(bytes: &[u8]) {

@@ -19,6 +19,8 @@ use std::thread;
 use std::time::Instant;
 
 use sotto_files::{replace, sync_directory};
+use sotto_participant::StorageError;
+use sotto_participant::host::Disk;
 use sotto_protocol::Round;
 use sotto_protocol::directory::DIRECTORY_BYTES;
 use sotto_protocol::manifest::SIGNATURE_BYTES;
@@ -141,19 +143,28 @@ impl StoreError {
     }
 }
 
-/// That the state could not be stored, as it is told on: who hears of it compares it, and keeps no handle of the system.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{sentence}")]
-pub struct StorageError {
-    /// [`StoreError::code`], or that of another place where states are kept.
-    pub code: &'static str,
-    /// For the person.
-    pub sentence: String,
-}
-
 impl From<StoreError> for StorageError {
     fn from(error: StoreError) -> Self {
         Self { code: error.code(), sentence: error.to_string() }
+    }
+}
+
+impl Disk for Store {
+    fn save(&self, snapshot: &[u8]) -> Result<(), StorageError> {
+        Self::save(self, snapshot).map_err(StorageError::from)
+    }
+
+    fn keep_directory(&self, directory: &[u8]) -> Result<(), StorageError> {
+        Self::keep_directory(self, directory).map_err(StorageError::from)
+    }
+
+    fn directory(&self) -> Option<Vec<u8>> {
+        self.known_nodes()
+    }
+
+    fn keep_proof(&self, round: Round, proof: &[u8]) -> Result<String, String> {
+        let kept = Self::keep_proof(self, round, proof).map_err(|error| error.to_string())?;
+        Ok(kept.display().to_string())
     }
 }
 

@@ -4,10 +4,12 @@ use core::time::Duration;
 
 use anyhow::Context;
 use rand_chacha::ChaCha20Rng;
-use sotto::participant::now;
-use sotto::{Connection, ConnectionSettings, Event, Finding, Handle, Participant, RoundReport, Store};
+use sotto::Store;
+use sotto_participant::host::now;
+use sotto_participant::{Event, Finding, Handle, Participant, RoundReport};
 use sotto_protocol::client::{Client, Notice, Settings};
 use sotto_protocol::{ConversationId, Round};
+use sotto_session::{Connection, ConnectionSettings};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -75,7 +77,7 @@ impl Cast {
         for (number, (client, conversation)) in clients.into_iter().zip(conversations).enumerate() {
             let store = Store::create(&states.path().join(NAMES[number]), settings.address.clone())?;
             store.save(&client.snapshot())?;
-            let started = Participant::start(client, Some(store), settings.clone());
+            let started = Participant::start(client, Some(Box::new(store)), settings.clone());
             let (handle, mut events) =
                 screen.wait(&format!("{} makes keys and uploads them", NAMES[number]), started).await?;
             let sender = sender.clone();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mpir::{Engine, Form, RoundSpec};
 use serde::Serialize;
-use sotto::RoundReport;
+use sotto_participant::RoundReport;
 use sotto_protocol::deposit::BOX_BYTES;
 
 use crate::options::Options;

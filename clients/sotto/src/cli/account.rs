@@ -17,8 +17,9 @@ use super::print::status;
 use super::state;
 use crate::daemon::{history, news};
 use crate::device::attached;
-use crate::participant::{known_nodes, now};
-use crate::{Address, ConnectError, Connection, ConnectionSettings, Store, StoreError};
+use crate::{Address, Store, StoreError};
+use sotto_participant::{host::now, known_nodes};
+use sotto_session::{ConnectError, Connection, ConnectionSettings};
 
 /// Attempts to register, and the pause between two.
 const REGISTRATIONS: u32 = 4;

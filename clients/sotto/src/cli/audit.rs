@@ -14,9 +14,9 @@ use super::link::Link;
 use super::options::{AuditOptions, VerifyOptions};
 use super::print::{object, result, status};
 use super::state;
-use crate::audit::{PROOF_MAX, Proof, Verdict, judge};
 use crate::daemon::message::{Audited, Found, Message, Note, Reply, Request, Told};
 use crate::daemon::unexpected;
+use sotto_participant::audit::{PROOF_MAX, Proof, Verdict, judge};
 
 /// Waits until so many answers are checked. The exit code says whether all were right.
 pub(super) async fn audit(home: Option<PathBuf>, options: AuditOptions) -> Result<ExitCode, Failure> {

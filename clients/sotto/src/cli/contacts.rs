@@ -16,7 +16,7 @@ use super::print::{code, moving, object, result, status};
 use crate::daemon::message::{Account, Conversation, Keys, Kind, Reply};
 use crate::daemon::unexpected;
 use crate::meeting;
-use crate::participant::now;
+use sotto_participant::host::now;
 
 /// So that people can read them out and keep their place.
 const WORDS_IN_A_LINE: usize = 4;

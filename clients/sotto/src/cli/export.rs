@@ -10,8 +10,8 @@ use crate::Store;
 use crate::daemon::message::{Account, Moving, Reply};
 use crate::daemon::unexpected;
 use crate::device::attached;
-use crate::participant::now;
 use crate::store::export::{self, ExportError};
+use sotto_participant::host::now;
 
 impl From<ExportError> for Failure {
     fn from(error: ExportError) -> Self {

@@ -10,7 +10,9 @@ use sotto_protocol::Error;
 
 use super::print::{escaped, harmless};
 use crate::daemon::SocketError;
-use crate::{AddressError, ConnectError, HandleError, StoreError};
+use crate::{AddressError, StoreError};
+use sotto_participant::HandleError;
+use sotto_session::ConnectError;
 
 const FAILED: u8 = 1;
 const USAGE: u8 = 2;

@@ -12,8 +12,9 @@ use super::account::ask;
 use super::failure::Failure;
 use super::options::InfoOptions;
 use super::print::{object, result};
-use crate::cost::rounds_to_arrive;
-use crate::{ConnectionSettings, RoundCost};
+use sotto_participant::RoundCost;
+use sotto_participant::rounds_to_arrive;
+use sotto_session::ConnectionSettings;
 
 /// For whom it is told what a round costs, if nothing else is asked for.
 const PEOPLE: [u64; 5] = [100, 1_000, 10_000, 100_000, 1_000_000];

@@ -15,8 +15,8 @@ use crate::daemon::frame::{AWAY, Frames, HERE, write};
 use crate::daemon::message::{Account, Greeting, Message, Reply, Request, VERSION};
 use crate::daemon::{ONLINE, connect, process, quiet};
 use crate::device::attached::Attached;
-use crate::host::ByteStream;
 use crate::{Passphrase, Store, StoreError};
+use sotto_participant::host::ByteStream;
 
 /// What a detached process says of its end at most.
 const COMPLAINT_MAX: u64 = 4096;

@@ -21,8 +21,8 @@ use super::notes::pace;
 use super::parcel::is_content;
 use super::reply::{self, Roster, Writer};
 use crate::cli::failure::Failure;
-use crate::participant::now;
 use crate::{Address, meeting};
+use sotto_participant::host::now;
 
 /// Texts go to a program in portions, each in one frame: so many bytes of JSON, of which a byte of a text takes at most six.
 const PORTION_BYTES: usize = 192 * 1024;

@@ -7,7 +7,7 @@ use sotto_protocol::ConversationId;
 use sotto_protocol::client::{Client, Notice, Unshown};
 
 use super::parcel::is_content;
-use crate::Event;
+use sotto_participant::Event;
 
 /// Which they are.
 #[derive(Clone, Debug, Default)]

@@ -29,9 +29,10 @@ use super::message::{
 use super::notes::{self, sending};
 use super::parcel::Parcel;
 use super::pauses::{self, Pauses};
+use crate::Address;
 use crate::cli::failure::Failure;
-use crate::participant::now;
-use crate::{Address, Event, Events, Handle};
+use sotto_participant::host::now;
+use sotto_participant::{Event, Events, Handle};
 
 /// Of what a conversation's history may differ after this, if of any.
 fn concerns(event: &Event) -> Option<Of> {
@@ -193,7 +194,7 @@ impl Desk {
             Event::ConnectionLost(_) => self.connected.store(false, Ordering::Relaxed),
             Event::ConnectionRestored => self.connected.store(true, Ordering::Relaxed),
             Event::Step { round, step } => {
-                if let crate::Step::Opened(elapsed) = step {
+                if let sotto_participant::Step::Opened(elapsed) = step {
                     self.opened().replace((round.0, *elapsed, Instant::now()));
                 }
                 self.journal.write(Entry::Step(round.0, notes::step(*step)));

@@ -19,8 +19,8 @@ use crate::cli::failure::Failure;
 use crate::device::code::{Secret, new_secret};
 use crate::device::key::{Key, Public};
 use crate::device::pairing::Paired;
-use crate::participant::now;
 use crate::store::{DEVICES, seal};
+use sotto_participant::host::now;
 
 /// What is told of a device that is none.
 pub(crate) fn no_device(name: &str) -> Failure {

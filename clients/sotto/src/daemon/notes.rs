@@ -12,8 +12,9 @@ use super::journal::Entry;
 use super::message::{Audited, Found, Note, Reply, RoundCost, Severity, Step};
 use super::parcel::Parcel;
 use super::severity::{of_loss, of_trouble, of_warning};
-use crate::cost::rounds_to_arrive;
-use crate::{ConnectError, Event, Finding, RoundReport};
+use sotto_participant::rounds_to_arrive;
+use sotto_participant::{Event, Finding, RoundReport};
+use sotto_session::ConnectError;
 
 /// People are told no earlier that somebody has not answered.
 const UNANSWERED_MS: u64 = 60 * 60 * 1000;
@@ -94,13 +95,13 @@ fn passing(severity: Severity, line: String) -> Entry {
 }
 
 /// How far a round is, as programs hear it.
-pub(super) fn step(step: crate::Step) -> Step {
+pub(super) fn step(step: sotto_participant::Step) -> Step {
     match step {
-        crate::Step::Opened(elapsed) => {
+        sotto_participant::Step::Opened(elapsed) => {
             Step::Opened { elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX) }
         }
-        crate::Step::Deposited => Step::Deposited,
-        crate::Step::Ready => Step::Ready,
+        sotto_participant::Step::Deposited => Step::Deposited,
+        sotto_participant::Step::Ready => Step::Ready,
     }
 }
 
@@ -288,7 +289,7 @@ mod tests {
     use crate::daemon::message::Reply;
     use crate::daemon::parcel::Parcel;
     use crate::testing::client;
-    use crate::{Phase, RoundReport};
+    use sotto_participant::{Phase, RoundReport};
 
     #[test]
     fn who_accepted_an_invitation_that_nobody_answers_hears_what_may_have_happened() {

@@ -11,7 +11,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 use super::message::{Note, Severity};
 use super::severity::of_trouble;
 use crate::cli::print::span;
-use crate::{Event, Step};
+use sotto_participant::{Event, Step};
 
 /// How often [`Pauses::beat`] is called by one that runs.
 const BEAT: Duration = Duration::from_secs(1);
@@ -87,7 +87,7 @@ mod tests {
     use sotto_protocol::{Round, UnixMillis};
 
     use super::Pauses;
-    use crate::{Event, Step, Trouble};
+    use sotto_participant::{Event, Step, Trouble};
 
     fn opened(round: u64) -> Event {
         Event::Step { round: Round(round), step: Step::Opened(Duration::ZERO) }

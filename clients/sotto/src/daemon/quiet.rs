@@ -9,8 +9,8 @@ use super::history::{History, Stand};
 use super::message::{Account, Reply};
 use crate::cli::failure::Failure;
 use crate::cli::print::status;
-use crate::participant::now;
 use crate::{Address, StoreError};
+use sotto_participant::host::now;
 
 /// Answers what leaves the state as it is.
 ///

@@ -13,7 +13,8 @@ use super::history::History;
 use super::journal::Journal;
 use super::news::News;
 use super::serve;
-use crate::{Address, Event, Handle};
+use crate::Address;
+use sotto_participant::{Event, Handle};
 
 /// Where programs are attached, and what waits for them.
 pub struct Screens {

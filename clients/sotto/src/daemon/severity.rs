@@ -3,7 +3,8 @@
 use sotto_protocol::client::Warning;
 
 use super::message::Severity;
-use crate::{ConnectError, Trouble};
+use sotto_participant::Trouble;
+use sotto_session::ConnectError;
 
 /// What may also come about by itself, or tells the person what to do, is a warning. All else an honest server and honest
 /// contacts do not do, or somebody else has something that was this person's alone.
@@ -43,7 +44,8 @@ mod tests {
 
     use super::{of_loss, of_trouble, of_warning};
     use crate::daemon::message::Severity;
-    use crate::{ConnectError, Trouble};
+    use sotto_participant::Trouble;
+    use sotto_session::ConnectError;
 
     #[test]
     fn what_somebody_does_is_told_from_what_happens() {

@@ -44,7 +44,7 @@ fn valid_encodings_are_what_they_claim_to_be() {
     assert!(core::str::from_utf8(&valid[0]).unwrap().parse::<crate::Address>().is_ok());
     assert!(crate::store::format::decode(&valid[1]).is_ok());
     assert!(crate::store::format::decode(&crate::store::format::checked(1, &valid[2])).is_ok());
-    assert!(crate::audit::Proof::decode(&valid[6].clone().into()).is_ok());
+    assert!(sotto_participant::audit::Proof::decode(&valid[6].clone().into()).is_ok());
     let several = core::str::from_utf8(&valid[7]).unwrap().parse::<crate::Address>().unwrap();
     assert_eq!(several.authorities().count(), 3);
 }

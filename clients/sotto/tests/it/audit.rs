@@ -8,12 +8,12 @@ mod scene;
 use bytes::Bytes;
 use mpir::{Engines, voce_apart, voce_hint};
 use scene::{BUCKETS, Scene};
-use sotto::audit::{Invalid, Proof, Verdict};
+use sotto_participant::audit::{Invalid, Proof, Verdict};
 use sotto_wire::RootKey;
 
 /// What a stranger finds.
 fn judge(proof: &Proof, root: &RootKey) -> Verdict {
-    sotto::audit::judge(&Engines::default(), proof, root)
+    sotto_participant::audit::judge(&Engines::default(), proof, root)
 }
 
 /// Boxes of a bucket.

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use crate::support::{Person, client, config, is_report, loopback, pair, settings};
-use sotto::host::{Dial, Dialled, Pending, System, Work};
-use sotto::participant::now;
-use sotto::{Address, ConnectError, Connection, Event, Participant, Store};
+use sotto::{Address, Store};
+
+use sotto_participant::host::{Dial, Dialled, Pending, System, Work, now};
+use sotto_participant::{Event, Participant};
 use sotto_protocol::client::{Client, Notice};
 use sotto_protocol::{CodeKind, RoundMode, ServerParameters, UnixMillis};
+use sotto_session::{ConnectError, Connection, ConnectionSettings};
 use sotto_wire::{Host, RootKey, Transport};
 use sottod::Config;
 
@@ -259,9 +261,8 @@ async fn a_process_that_ends_in_the_middle_of_a_round_uses_no_key_twice() {
 async fn a_server_that_is_not_the_pinned_one_is_refused_before_anything_is_sent() {
     let server = sottod::start(mpir::noop(), config(loopback())).unwrap();
     let right = settings(&server);
-    let open = async |settings: &sotto::ConnectionSettings| {
-        Connection::open(settings).await?.info().await.map(|_| ())
-    };
+    let open =
+        async |settings: &ConnectionSettings| Connection::open(settings).await?.info().await.map(|_| ());
     assert_eq!(open(&right).await, Ok(()));
 
     let mut other_key = right.clone();
@@ -310,8 +311,7 @@ async fn over_tls_texts_arrive_and_an_impostor_is_told_from_a_server_that_is_gon
 
     let at = server.local_addr();
     let address = |transport, root| Address::new(transport, Host::Ip(at.ip()), at.port(), root).unwrap();
-    let open =
-        async |address| Connection::open(&sotto::ConnectionSettings { address, ..settings.clone() }).await;
+    let open = async |address| Connection::open(&ConnectionSettings { address, ..settings.clone() }).await;
     let impostor = open(address(Transport::Tls, RootKey([1; 32]))).await;
     assert_eq!(impostor.map(|_| ()), Err(ConnectError::WrongKey));
     let another = sottod::start(mpir::noop(), with(loopback())).unwrap();
@@ -329,7 +329,7 @@ async fn over_tls_texts_arrive_and_an_impostor_is_told_from_a_server_that_is_gon
 /// This machine, but whoever answers answers from far away.
 struct FarAway;
 
-impl sotto::host::Host for FarAway {
+impl sotto_participant::host::Host for FarAway {
     fn unix_now(&self) -> UnixMillis {
         System.unix_now()
     }

@@ -1,7 +1,7 @@
 //! What is told of a server's costs before joining is what rounds cost afterwards.
 
 use mpir::noop;
-use sotto::{Event, RoundCost, RoundReport};
+use sotto_participant::{Event, RoundCost, RoundReport};
 use sotto_protocol::CodeKind;
 use sotto_protocol::manifest::expected_bucket_size;
 use sottod::Config;

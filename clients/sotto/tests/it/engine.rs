@@ -9,7 +9,7 @@ use mpir::{
     PublicKeys, Query, Recomputed, Request, RoundSpec, Sizes, Units,
 };
 use rand_core::CryptoRng;
-use sotto::{Event, Finding};
+use sotto_participant::{Event, Finding};
 
 use crate::support::{Person, config, loopback, pair, settings};
 

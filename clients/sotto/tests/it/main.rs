@@ -1,6 +1,6 @@
 //! People, programs and servers as they are: real sockets, real processes, real time.
 //!
-//! What needs no more than simulated time stands in `exact`, a process of its own: it takes the whole machine, and here that
+//! What needs no more than simulated time stands in `simulations/worlds`, a process of its own: it takes the whole machine, and here that
 //! would make people late.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "inside tests, failing loudly is the point")]

@@ -3,10 +3,12 @@
 use core::time::Duration;
 use std::net::SocketAddr;
 
-use sotto::participant::now;
-use sotto::{Connection, ConnectionSettings, Event, Events, Handle, Participant, Store};
+use sotto::Store;
+use sotto_participant::host::now;
+use sotto_participant::{Event, Events, Handle, Participant};
 use sotto_protocol::ConversationId;
 use sotto_protocol::client::{Client, Notice, Settings};
+use sotto_session::{Connection, ConnectionSettings};
 use sotto_wire::Transport;
 use sottod::{Config, Running};
 use tokio::time::timeout;
@@ -71,7 +73,10 @@ pub(crate) struct Person {
 impl Person {
     pub(crate) async fn start(client: Client, store: Option<Store>, settings: &ConnectionSettings) -> Self {
         let contact = client.conversations()[0].id;
-        let (handle, events) = Participant::start(client, store, settings.clone()).await.unwrap();
+        let (handle, events) =
+            Participant::start(client, store.map(|store| Box::new(store) as _), settings.clone())
+                .await
+                .unwrap();
         Self { handle, events, contact }
     }
 

@@ -2,8 +2,9 @@
 
 use crate::support::loopback;
 use ed25519_dalek::SigningKey;
-use sotto::{Address, ConnectError, Connection, ConnectionSettings};
+use sotto::Address;
 use sotto_protocol::{CodeKind, PROTOCOL_VERSION, Round, RoundMode, SeedCommitment, ServerParameters};
+use sotto_session::{ConnectError, Connection, ConnectionSettings};
 use sotto_wire::root::endorse;
 use sotto_wire::{Host, Info, Refused, RootKey, Transport, proto};
 use tokio::net::TcpListener;

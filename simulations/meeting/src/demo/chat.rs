@@ -5,10 +5,12 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use rand::rngs::StdRng;
-use sotto::participant::now;
-use sotto::{ConnectionSettings, Event, Handle, Participant, Store};
+use sotto::Store;
+use sotto_participant::host::now;
+use sotto_participant::{Event, Handle, Participant};
 use sotto_protocol::client::{Client, Notice, Settings};
 use sotto_protocol::{ConversationId, Round};
+use sotto_session::ConnectionSettings;
 use sotto_wire::Info;
 
 use super::meet::meet;
@@ -43,7 +45,7 @@ pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let entering = async {
         let (settings, info) = arguments.target.reach().await?;
         let (client, store) = state(person, arguments.home.as_deref(), &settings, &info)?;
-        anyhow::Ok(Participant::start(client, store, settings).await?)
+        anyhow::Ok(Participant::start(client, store.map(|store| Box::new(store) as _), settings).await?)
     };
     let (handle, mut events) = tokio::select! {
         ended = &mut ended => return ended,

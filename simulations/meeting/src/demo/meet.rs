@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use rand::rngs::StdRng;
-use sotto::Handle;
-use sotto::participant::now;
+use sotto_participant::Handle;
+use sotto_participant::host::now;
 use sotto_protocol::ConversationId;
 use tokio::time::sleep;
 

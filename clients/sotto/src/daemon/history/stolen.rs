@@ -18,8 +18,8 @@ use super::super::message::{Account, Private};
 use super::super::news::News;
 use super::super::serve::tests::meet;
 use super::{DOMAIN, FILE, History};
-use crate::Event;
 use crate::store::log::SealedLog;
+use sotto_participant::Event;
 
 const WINDOW: usize = 32;
 const SAID: [&str; 3] = ["the first of them", "another, which is longer than a key is", "the last"];

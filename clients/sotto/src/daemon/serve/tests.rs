@@ -20,8 +20,9 @@ use super::super::message::{Greeting, Message, Note, Reply, Request, Severity, T
 use super::super::notes;
 use super::super::socket::Stream;
 use super::{Seat, serve};
-use crate::participant::now;
-use crate::{Connection, ConnectionSettings, Event, Events, Handle, Participant};
+use sotto_participant::host::now;
+use sotto_participant::{Event, Events, Handle, Participant};
+use sotto_session::{Connection, ConnectionSettings};
 
 /// A server with short rounds and an engine without privacy.
 fn config() -> Config {

@@ -12,7 +12,7 @@ use std::process::Command;
 
 use pir_core::ring::{Backend, KERNEL_VARIABLE};
 use sha2::{Digest as _, Sha256};
-use sotto::audit::Verdict;
+use sotto_participant::audit::Verdict;
 use sotto_protocol::audit::RECEIPT_BYTES;
 
 use super::judge;

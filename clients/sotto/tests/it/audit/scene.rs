@@ -8,7 +8,7 @@ use mpir::{Contents, Engine, EngineClient, Form, PreparedRound, Query, RoundSpec
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 use sha2::{Digest as _, Sha256};
-use sotto::audit::{Announced, Digests, Proof};
+use sotto_participant::audit::{Announced, Digests, Proof};
 use sotto_protocol::audit::{Receipt, Statement, answer_digest, query_digest};
 use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::manifest::{

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use sotto::host::Work;
+use sotto_participant::host::Work;
 
 use super::world::{DEPOSIT_MS, Person, World};
 

@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
-use sotto::host::{Dial, Dialled, Pending, System, Work};
-use sotto::participant::now;
-use sotto::{Address, Connection, ConnectionSettings, Event, Events, Handle, Participant};
+use sotto::Address;
+use sotto_participant::host::now;
+use sotto_participant::host::{Dial, Dialled, Pending, System, Work};
+use sotto_participant::{Event, Events, Handle, Participant};
 use sotto_protocol::audit::{AUDITED, AuditCoins};
 use sotto_protocol::client::{Client, Settings};
 use sotto_protocol::{ConversationId, Round, UnixMillis};
+use sotto_session::{Connection, ConnectionSettings};
 use sotto_wire::{Host, Transport};
 use sottod::{Config, Running};
 
@@ -114,7 +116,7 @@ fn serve() -> Running {
 /// This machine, but slow at one kind of work.
 struct Slow(Option<(Work, u32)>);
 
-impl sotto::host::Host for Slow {
+impl sotto_participant::host::Host for Slow {
     fn unix_now(&self) -> UnixMillis {
         System.unix_now()
     }
