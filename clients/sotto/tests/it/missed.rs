@@ -240,6 +240,7 @@ fn looks_like(who: &str, talks: &Calls, idle: &Calls) {
 }
 
 #[test]
+#[ignore = "a minute and a half: .ci/deep people"]
 fn nobody_misses_a_text_whatever_befalls_lids_servers_networks_and_programs() {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(lasting(data.path()));

@@ -6,9 +6,9 @@ use sotto_protocol::ServerParameters;
 use sotto_wire::Refused;
 
 use crate::lies::{Act, Call, Change, Forgery, Lie, Pretence, Told, Who};
-use crate::seeds;
 use crate::stage::{HONEST, Scenario, Secret, at, compare, play, same};
 use crate::world::{DEPOSIT_MS, LOOKUP_MS, QUERY_MS, quick};
+use crate::{more_seeds, seeds};
 
 const SPLIT: &str = "showing different worlds";
 const BAD: &str = "a manifest of the server was refused";
@@ -294,7 +294,9 @@ fn row_16_parameters_change_under_the_account() {
         (Pretence::Engine, &changed(Pretence::Engine), &["PIR engine"]),
         (Pretence::ClosedLoop, &changed(Pretence::ClosedLoop), &["changed its parameters"]),
     ];
-    for (pretence, acts, told) in CHANGES {
+    // The first two are told like the last, which stands for them in the gate.
+    let left_out = if more_seeds() { 0 } else { 2 };
+    for (pretence, acts, told) in CHANGES.into_iter().skip(left_out) {
         attack(&format!("{pretence:?}"), Scenario { acts, told, rounds: 140, ..HONEST });
     }
 }

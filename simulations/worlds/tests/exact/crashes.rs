@@ -60,12 +60,12 @@ fn a_death_at_any_write_to_the_wire_uses_no_key_twice_and_loses_no_text() {
 
 /// An engine has what a session asked for in memory alone: whoever is started again asks under another secret, in a round that was
 /// asked for, too, and reads what comes.
-fn dies_with(engine: &dyn Engine, before: u64, after: u64) {
+fn dies_with(engine: &dyn Engine, in_gate: Death) {
     let all = undisturbed(Company::Two).done.saves;
     let deaths = if all_are_tried() {
         (0..all).map(Death::BeforeSaving).chain((0..all).map(Death::AfterSaving)).collect()
     } else {
-        vec![Death::BeforeSaving(before), Death::AfterSaving(after)]
+        vec![in_gate]
     };
     for (death, pause) in deaths.into_iter().zip(PAUSES.into_iter().cycle()) {
         let what = format!("{death:?} with {}, back after {pause} ms", engine.name());
@@ -79,8 +79,8 @@ fn dies_with(engine: &dyn Engine, before: u64, after: u64) {
 #[test]
 fn a_death_with_an_engine_whose_secrets_last_loses_no_text() {
     // What was read is stored by these writes, in the round that it was asked for in.
-    dies_with(&*voce(), 30, 63);
-    dies_with(&*voce_hint(), 81, 47);
+    dies_with(&*voce(), Death::BeforeSaving(30));
+    dies_with(&*voce_hint(), Death::AfterSaving(47));
 }
 
 /// Numbers below a bound, from a seed.

@@ -219,7 +219,10 @@ fn compare(engine: &dyn Engine, seeds: core::ops::Range<u64>, secrets: &[Secret]
 
 #[test]
 fn a_world_of_one_seed_is_always_the_same() {
-    for secret in SECRETS {
+    // All others are compared with the first elsewhere, which would find one that is not.
+    let secrets =
+        if crate::more_seeds() { &SECRETS[..] } else { &[Secret::Idle, Secret::Everybody, Secret::Typing] };
+    for secret in secrets.iter().copied() {
         let [one, again] = [1, 1].map(|seed| play(&*noop(), seed, secret, LABELS));
         assert_eq!(difference(&one.tape, &again.tape), None, "{secret:?}");
         assert_eq!((one.seen, one.alice, one.others), (again.seen, again.alice, again.others), "{secret:?}");
@@ -232,6 +235,7 @@ fn worlds_that_differ_in_secrets_have_the_same_trace() {
 }
 
 #[test]
+#[ignore = "with slots in the gate: .ci/deep attacks"]
 fn worlds_that_differ_in_secrets_have_the_same_trace_in_closed_loop() {
     compare(&*noop(), crate::seeds(), &SECRETS, (RoundMode::ClosedLoop, CodeKind::Cuckoo));
 }

@@ -163,6 +163,7 @@ fn attack_a8_two_who_both_bring_older_states_back_again_and_again_come_to_an_end
 }
 
 #[test]
+#[ignore = "others of its kind are in the gate: .ci/deep attacks"]
 fn attack_a8_a_group_that_brings_older_states_back_again_and_again_comes_to_an_end() {
     for members in [3, 4, 8] {
         let mut worst = (0, 0, 0, 0);

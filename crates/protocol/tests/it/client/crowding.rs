@@ -88,7 +88,7 @@ fn shared(world: &World, seed: [u8; 32], labels: [Label; 2]) -> (Vec<usize>, Vec
 #[test]
 fn attack_a1_a_contact_and_the_server_do_not_learn_whom_a_client_hears() {
     const TRIALS: u32 = 1000;
-    let seeds = seeds(4);
+    let seeds = seeds(2);
     let read = |alice_hears_bob: bool| {
         let mut read = 0;
         for seed in seeds.clone() {

@@ -77,6 +77,7 @@ fn all_hear(world: &mut World, who: &[usize], rounds: u64) -> Result<(), String>
 /// The second keeper goes back to before the first one left: it does not know that it is the keeper, and who knows does
 /// not tell it.
 #[test]
+#[ignore = "others of its kind are in the gate: .ci/deep attacks"]
 fn attack_second_keeper_goes_back_to_before_the_first_left() {
     let (mut world, _) = group_of(1, &FOUR, true);
     world.run(200);
@@ -91,6 +92,7 @@ fn attack_second_keeper_goes_back_to_before_the_first_left() {
 
 /// The same for one who is not the keeper afterwards.
 #[test]
+#[ignore = "others of its kind are in the gate: .ci/deep attacks"]
 fn attack_a_member_goes_back_to_before_the_first_keeper_left() {
     let (mut world, _) = group_of(1, &FOUR, true);
     world.run(200);
@@ -105,6 +107,7 @@ fn attack_a_member_goes_back_to_before_the_first_keeper_left() {
 /// Everybody goes back to before somebody left, and nobody but that one knows: all wait for it, with as much under way as
 /// may be.
 #[test]
+#[ignore = "others of its kind are in the gate: .ci/deep attacks"]
 fn attack_all_who_stayed_go_back_to_before_somebody_left() {
     for (after, gone) in moments([(200, KEEPER), (0, DAVE), (200, CAROL), (0, KEEPER)], 4) {
         let (mut world, _) = group_of(1, &FOUR, true);
@@ -133,6 +136,7 @@ fn attack_all_who_stayed_go_back_to_before_somebody_left() {
 
 /// The same where only one has something to say, who is not the keeper: nobody else waits for anything.
 #[test]
+#[ignore = "others of its kind are in the gate: .ci/deep attacks"]
 fn attack_all_go_back_to_before_somebody_left_and_one_speaks() {
     let (mut world, _) = group_of(1, &FOUR, true);
     world.run(200);
@@ -152,6 +156,7 @@ fn attack_all_go_back_to_before_somebody_left_and_one_speaks() {
 
 /// Who was told that somebody left is told again; who was not there any more is told nothing.
 #[test]
+#[ignore = "others of its kind are in the gate: .ci/deep attacks"]
 fn attack_a_removed_member_does_not_learn_who_left_later() {
     let (mut world, _) = group_of(1, &FOUR, true);
     world.run(200);
@@ -198,6 +203,7 @@ fn attack_a_member_goes_back_to_before_keys_that_the_others_change_to() {
 
 /// Keeper and a member both bring back a state from under the card's keys.
 #[test]
+#[ignore = "others of its kind are in the gate: .ci/deep attacks"]
 fn attack_keeper_and_member_both_go_back_to_the_card() {
     for after in [0, 8] {
         let (mut world, _) = group_of(2, &FOUR, false);
@@ -212,6 +218,7 @@ fn attack_keeper_and_member_both_go_back_to_the_card() {
 
 /// Both to later keys.
 #[test]
+#[ignore = "others of its kind are in the gate: .ci/deep attacks"]
 fn attack_keeper_and_member_both_go_back_to_earlier_keys() {
     let (mut world, _) = group_of(2, &["alice", "bob", "carol", "dave", "erin"], false);
     world.run(200);
@@ -359,6 +366,7 @@ fn attack_a_removal_survives_a_restart_and_shows_nothing_to_the_removed() {
 
 /// One has left without being heard, or is away for ever, or never came: how often keys are made.
 #[test]
+#[ignore = "others of its kind are in the gate: .ci/deep attacks"]
 fn attack_rekeys_are_few_whoever_is_away() {
     for absent in [true, false] {
         let (mut world, _) = group_of(7, &FOUR, false);
@@ -397,6 +405,7 @@ fn attack_rekeys_are_few_whoever_is_away() {
 
 /// A keeper that is restored again and again to the same state.
 #[test]
+#[ignore = "others of its kind are in the gate: .ci/deep attacks"]
 fn attack_a_keeper_restored_several_times() {
     for after in moments([30, 1, 8, 70, 200], 5) {
         let (mut world, _) = group_of(8, &FOUR, false);
@@ -525,6 +534,7 @@ fn attack_groups_at_random() {
 
 /// Nobody goes back: the first keeper leaves while the next one is away, and the others know.
 #[test]
+#[ignore = "others of its kind are in the gate: .ci/deep attacks"]
 fn attack_the_keeper_leaves_while_the_next_is_away() {
     let (mut world, _) = group_of(11, &FOUR, true);
     world.run(200);

@@ -392,7 +392,7 @@ fn a_card_that_is_wrong_is_refused() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 8, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 5, ..ProptestConfig::default() })]
 
     /// The worst moment for losses is when some have new keys and some have not.
     #[test]

@@ -366,6 +366,7 @@ fn attack_a8_a_restored_keeper_who_hears_nobody_makes_keys_by_itself() {
 /// A keeper who does not know any more that it removed somebody gives that one the next keys. The others are told, and it
 /// can be done again.
 #[test]
+#[ignore = "others of its kind are in the gate: .ci/deep attacks"]
 fn attack_a8_a_keeper_restored_to_before_it_removed_somebody_is_told_on() {
     let mut world = four(5);
     world.run(200);
@@ -393,6 +394,7 @@ fn attack_a8_a_keeper_restored_to_before_it_removed_somebody_is_told_on() {
 
 /// A member who has gone back to other keys than the present ones asks the keeper for new ones.
 #[test]
+#[ignore = "others of its kind are in the gate: .ci/deep attacks"]
 fn attack_a8_a_restored_member_of_a_group_is_heard_again() {
     // From the card, and from keys that were changed again when somebody was removed.
     for removed in [false, true] {

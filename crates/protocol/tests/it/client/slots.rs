@@ -343,6 +343,7 @@ fn a_change_between_labels_and_slots_is_refused_in_words() {
 
 /// However seldom a box is polled, and without anything else that is said.
 #[test]
+#[ignore = "others of its kind are in the gate: .ci/deep attacks"]
 fn keys_of_two_are_renewed_with_few_messages_a_round_and_many_places() {
     for (places, retrieve) in [(2, 1), (4, 1), (8, 4), (16, 4)] {
         for seed in 0..3 {

@@ -39,8 +39,8 @@ struct Cluster {
     _place: SemaphorePermit<'static>,
 }
 
-/// Nodes of two clusters, which mostly wait, are as many as a small machine serves without keeping them waiting for seconds.
-static PLACES: Semaphore = Semaphore::const_new(2);
+/// Nodes of three clusters, which mostly wait, are as many as a small machine serves without keeping them waiting for seconds.
+static PLACES: Semaphore = Semaphore::const_new(3);
 
 impl Cluster {
     fn start() -> Self {
