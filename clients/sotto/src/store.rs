@@ -19,8 +19,7 @@ use std::thread;
 use std::time::Instant;
 
 use sotto_files::{replace, sync_directory};
-use sotto_participant::StorageError;
-use sotto_participant::host::Disk;
+use sotto_participant::host::{Disk, StorageError};
 use sotto_protocol::Round;
 use sotto_protocol::directory::DIRECTORY_BYTES;
 use sotto_protocol::manifest::SIGNATURE_BYTES;

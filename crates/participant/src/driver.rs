@@ -31,8 +31,7 @@ use super::retrieval::{Job, Retrieved, Shape};
 use super::sessions::{Patience, Sessions};
 use super::slots::{Retrieving, Slots};
 use super::{Event, Finding, Phase, RoundReport, Step, Trouble};
-use crate::host::StorageError;
-use crate::host::{Host, Work, rng, run};
+use crate::host::{Host, StorageError, Work, rng, run};
 pub(crate) use auditing::Audits;
 use rounds::{Progress, REMEMBERED, Rounds};
 

@@ -13,8 +13,7 @@ use tokio::task::JoinHandle;
 use super::command::{Ask, Change};
 use super::error::HandleError;
 use super::event::Trouble;
-use crate::host::StorageError;
-use crate::host::{Disk, Host, Work, rng, run};
+use crate::host::{Disk, Host, StorageError, Work, rng, run};
 
 type Job = Box<dyn FnOnce(&mut KeptClient) + Send>;
 

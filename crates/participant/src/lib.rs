@@ -58,7 +58,6 @@ use turn::Turn;
 pub use cost::{RoundCost, rounds_to_arrive};
 pub use error::HandleError;
 pub use event::{Event, Events, Finding, Step, Trouble};
-pub use host::StorageError;
 pub use nodes::known_nodes;
 pub use report::{Phase, RoundReport};
 

@@ -17,8 +17,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use super::auditing::{Answered, Auditing, Evidence, part};
 use super::keys::{Generation, PublicKeys, Spare};
 use super::sessions::{Patience, Sessions};
-use super::standing;
-use super::{Phase, RoundReport, Trouble};
+use super::{Phase, RoundReport, Trouble, standing};
 use crate::host::{Host, Work, rng, run};
 
 /// How often the server lets a call be repeated.

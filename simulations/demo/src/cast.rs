@@ -1,11 +1,11 @@
 //! The named participants, each a real client with its own state on disk and its own connection.
 
 use core::time::Duration;
+use std::fs;
 
 use anyhow::Context;
 use rand_chacha::ChaCha20Rng;
-use sotto::Store;
-use sotto_participant::host::now;
+use sotto_participant::host::{Disk as _, now};
 use sotto_participant::{Event, Finding, Handle, Participant, RoundReport};
 use sotto_protocol::client::{Client, Notice, Settings};
 use sotto_protocol::{ConversationId, Round};
@@ -14,6 +14,7 @@ use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
+use crate::disk::Directory;
 use crate::screen::Screen;
 use crate::script::{GROUP, Line, NAMES, in_pair};
 
@@ -75,9 +76,10 @@ impl Cast {
         let (sender, happenings) = mpsc::channel(1024);
         let mut members = Vec::new();
         for (number, (client, conversation)) in clients.into_iter().zip(conversations).enumerate() {
-            let store = Store::create(&states.path().join(NAMES[number]), settings.address.clone())?;
-            store.save(&client.snapshot())?;
-            let started = Participant::start(client, Some(Box::new(store)), settings.clone());
+            let disk = Directory(states.path().join(NAMES[number]));
+            fs::create_dir(&disk.0)?;
+            disk.save(&client.snapshot())?;
+            let started = Participant::start(client, Some(Box::new(disk)), settings.clone());
             let (handle, mut events) =
                 screen.wait(&format!("{} makes keys and uploads them", NAMES[number]), started).await?;
             let sender = sender.clone();

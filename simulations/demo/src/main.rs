@@ -7,6 +7,7 @@
 mod cast;
 mod crowd;
 mod demonstration;
+mod disk;
 mod options;
 mod report;
 mod screen;

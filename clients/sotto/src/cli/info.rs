@@ -12,8 +12,7 @@ use super::account::ask;
 use super::failure::Failure;
 use super::options::InfoOptions;
 use super::print::{object, result};
-use sotto_participant::RoundCost;
-use sotto_participant::rounds_to_arrive;
+use sotto_participant::{RoundCost, rounds_to_arrive};
 use sotto_session::ConnectionSettings;
 
 /// For whom it is told what a round costs, if nothing else is asked for.

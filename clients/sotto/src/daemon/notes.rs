@@ -12,8 +12,7 @@ use super::journal::Entry;
 use super::message::{Audited, Found, Note, Reply, RoundCost, Severity, Step};
 use super::parcel::Parcel;
 use super::severity::{of_loss, of_trouble, of_warning};
-use sotto_participant::rounds_to_arrive;
-use sotto_participant::{Event, Finding, RoundReport};
+use sotto_participant::{Event, Finding, RoundReport, rounds_to_arrive};
 use sotto_session::ConnectError;
 
 /// People are told no earlier that somebody has not answered.

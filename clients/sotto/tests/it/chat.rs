@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use crate::support::{Person, client, config, is_report, loopback, pair, settings};
 use sotto::{Address, Store};
-
 use sotto_participant::host::{Dial, Dialled, Pending, System, Work, now};
 use sotto_participant::{Event, Participant};
 use sotto_protocol::client::{Client, Notice};

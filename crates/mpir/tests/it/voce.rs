@@ -139,11 +139,23 @@ fn answers_with_a_hint_are_read_and_are_computed_again_byte_for_byte() {
     everybody_reads_what_was_asked_for(voce_hint, &FORMS);
 }
 
-/// Every bucket is prepared as one by itself, which takes as long as all of them take the others: of small ones.
+/// Every bucket is prepared as one by itself, which takes as long as all of them take the others: of small ones, every other one, on
+/// two processors.
+fn everybody_reads_under_a_secret_for_every_bucket(first: usize) {
+    let small = FORMS.into_iter().filter(|[_, _, elements, _]| *elements < 100);
+    let some: Vec<_> = small.skip(first).step_by(2).collect();
+    assert!(!some.is_empty());
+    everybody_reads_what_was_asked_for(voce_apart, &some);
+}
+
 #[test]
 fn answers_under_a_secret_for_every_bucket_are_read_and_are_computed_again_byte_for_byte() {
-    let small: Vec<_> = FORMS.into_iter().filter(|[_, _, elements, _]| *elements < 100).collect();
-    everybody_reads_what_was_asked_for(voce_apart, &small);
+    everybody_reads_under_a_secret_for_every_bucket(0);
+}
+
+#[test]
+fn answers_under_a_secret_for_every_bucket_of_other_forms_are_read_and_are_computed_again_byte_for_byte() {
+    everybody_reads_under_a_secret_for_every_bucket(1);
 }
 
 #[test]

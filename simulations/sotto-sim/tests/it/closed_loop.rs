@@ -45,7 +45,7 @@ fn with_slots_every_message_arrives_without_a_mapping() {
 
 /// What a server prefers decides how long requests and answers are, and nothing else.
 #[test]
-#[ignore = "a quarter of a minute"]
+#[ignore = "a quarter of a minute: .ci/deep figures"]
 fn a_server_arranges_its_rounds_for_time_or_for_bytes() {
     let arguments =
         "--users 4096 --clients 4 --retrieve 4 --rounds 1 --addressing slots --without-bare --json";

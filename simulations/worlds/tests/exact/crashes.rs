@@ -60,14 +60,15 @@ fn a_death_at_any_write_to_the_wire_uses_no_key_twice_and_loses_no_text() {
 
 /// An engine has what a session asked for in memory alone: whoever is started again asks under another secret, in a round that was
 /// asked for, too, and reads what comes.
-fn dies_with(engine: &dyn Engine, in_gate: Death) {
+fn dies_with(engine: &dyn Engine, in_gate: (Death, u64)) {
     let all = undisturbed(Company::Two).done.saves;
-    let deaths = if all_are_tried() {
-        (0..all).map(Death::BeforeSaving).chain((0..all).map(Death::AfterSaving)).collect()
+    let deaths: Vec<_> = if all_are_tried() {
+        let deaths = (0..all).map(Death::BeforeSaving).chain((0..all).map(Death::AfterSaving));
+        deaths.zip(PAUSES.into_iter().cycle()).collect()
     } else {
         vec![in_gate]
     };
-    for (death, pause) in deaths.into_iter().zip(PAUSES.into_iter().cycle()) {
+    for (death, pause) in deaths {
         let what = format!("{death:?} with {}, back after {pause} ms", engine.name());
         let fate = Fate { death, ..Fate::NONE };
         let played = play_with(engine, &what, 0, Company::Two, [vec![(fate, pause)], vec![]]);
@@ -79,8 +80,8 @@ fn dies_with(engine: &dyn Engine, in_gate: Death) {
 #[test]
 fn a_death_with_an_engine_whose_secrets_last_loses_no_text() {
     // What was read is stored by these writes, in the round that it was asked for in.
-    dies_with(&*voce(), Death::BeforeSaving(30));
-    dies_with(&*voce_hint(), Death::AfterSaving(47));
+    dies_with(&*voce(), (Death::BeforeSaving(30), PAUSES[0]));
+    dies_with(&*voce_hint(), (Death::AfterSaving(47), PAUSES[1]));
 }
 
 /// Numbers below a bound, from a seed.

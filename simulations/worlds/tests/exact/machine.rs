@@ -12,8 +12,7 @@ use std::time::Duration;
 
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
-use sotto_participant::StorageError;
-use sotto_participant::host::{Dial, Dialled, Disk, Host, Pending, Work};
+use sotto_participant::host::{Dial, Dialled, Disk, Host, Pending, StorageError, Work};
 use sotto_protocol::{Round, UnixMillis};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex};
 use tokio::sync::mpsc;

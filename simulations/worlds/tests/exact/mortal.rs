@@ -9,8 +9,7 @@ use core::task::{Context, Poll};
 use std::io;
 use std::sync::{Arc, Mutex, Weak};
 
-use sotto_participant::StorageError;
-use sotto_participant::host::{ByteStream, Dial, Dialled, Disk, Host, Pending, Work};
+use sotto_participant::host::{ByteStream, Dial, Dialled, Disk, Host, Pending, StorageError, Work};
 use sotto_protocol::deposit::DEPOSIT_BYTES;
 use sotto_protocol::{Round, UnixMillis};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};

@@ -49,8 +49,8 @@ enum Looks {
 }
 
 const LOOKS: [Looks; 8] = [
-    Looks::Deaf,
     Looks::Always,
+    Looks::Deaf,
     Looks::AlwaysSlow,
     Looks::Silent,
     Looks::Listens,
@@ -255,7 +255,7 @@ fn who_looks_at_what_came_and_what_was_shown_shows_to_nobody() {
         // Alice was told of two contacts and a group, and of the warning; what was said came and waits.
         assert!(nobody.waiting.0 >= 3 && nobody.waiting.1 >= 8, "seed {seed}: {:?}", nobody.waiting);
         assert!(nobody.others[0].acknowledged >= 6, "seed {seed}: {:?}", nobody.others[0]);
-        // One that takes no events, one that is slow, one that listens and one that blocks stand for the others in the gate.
+        // One that is attached, one that is slow, one that listens and one that blocks stand for the others in the gate.
         let step = if crate::more_seeds() { 1 } else { 2 };
         for looks in LOOKS.into_iter().step_by(step) {
             let what = format!("{looks:?}, seed {seed}");

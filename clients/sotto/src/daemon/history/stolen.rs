@@ -27,7 +27,10 @@ const SAID: [&str; 3] = ["the first of them", "another, which is longer than a k
 /// What of some bytes may be a key: neither a part of a text, nor a few numbers.
 fn keys(bytes: &[u8]) -> BTreeSet<[u8; WINDOW]> {
     let printable = |window: &[u8]| window.iter().all(|byte| (b' '..=b'~').contains(byte));
-    let few = |window: &[u8]| window.iter().collect::<BTreeSet<_>>().len() < 8;
+    let few = |window: &[u8]| {
+        let mut seen = [false; 256];
+        window.iter().filter(|byte| !core::mem::replace(&mut seen[usize::from(**byte)], true)).count() < 8
+    };
     let windows =
         bytes.windows(WINDOW).filter(|window| !window.windows(WINDOW / 2).any(printable) && !few(window));
     windows.map(|window| window.try_into().unwrap()).collect()

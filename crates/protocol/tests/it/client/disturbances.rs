@@ -109,7 +109,7 @@ fn attack_a_member_goes_back_to_before_the_first_keeper_left() {
 #[test]
 #[ignore = "others of its kind are in the gate: .ci/deep attacks"]
 fn attack_all_who_stayed_go_back_to_before_somebody_left() {
-    for (after, gone) in moments([(200, KEEPER), (0, DAVE), (200, CAROL), (0, KEEPER)], 4) {
+    for (after, gone) in [(200, KEEPER), (0, DAVE), (200, CAROL), (0, KEEPER)] {
         let (mut world, _) = group_of(1, &FOUR, true);
         world.run(after);
         let stayed: Vec<usize> = (0..4).filter(|client| *client != gone).collect();
@@ -407,7 +407,7 @@ fn attack_rekeys_are_few_whoever_is_away() {
 #[test]
 #[ignore = "others of its kind are in the gate: .ci/deep attacks"]
 fn attack_a_keeper_restored_several_times() {
-    for after in moments([30, 1, 8, 70, 200], 5) {
+    for after in [30, 1, 8, 70, 200] {
         let (mut world, _) = group_of(8, &FOUR, false);
         world.run(after);
         let backup = world.clients[KEEPER].snapshot();

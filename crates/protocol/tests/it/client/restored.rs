@@ -366,7 +366,6 @@ fn attack_a8_a_restored_keeper_who_hears_nobody_makes_keys_by_itself() {
 /// A keeper who does not know any more that it removed somebody gives that one the next keys. The others are told, and it
 /// can be done again.
 #[test]
-#[ignore = "others of its kind are in the gate: .ci/deep attacks"]
 fn attack_a8_a_keeper_restored_to_before_it_removed_somebody_is_told_on() {
     let mut world = four(5);
     world.run(200);
