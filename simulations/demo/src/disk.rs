@@ -1,7 +1,7 @@
 //! Where a participant of the demonstration is kept: files of a directory that goes with it.
 //!
-//! What a person's client keeps is in `clients/sotto`, with passphrases and much else that nobody needs here, and that would take half of
-//! the time in which the demonstration is compiled.
+//! What a person's client keeps is in `clients/sotto`, with passphrases and much else that nobody needs here, and that would take a
+//! quarter of the time in which the demonstration is compiled.
 
 use std::path::PathBuf;
 use std::{fs, io};
