@@ -24,6 +24,8 @@ pub(crate) struct All {
     pub(crate) numbers: BTreeSet<u32>,
     /// What the compiler refuses of itself, and not for the way it is woven.
     pub(crate) refused: BTreeSet<u32>,
+    /// Those of functions that may be constant.
+    pub(crate) constant: BTreeSet<u32>,
 }
 
 impl Tree {
@@ -88,12 +90,15 @@ impl Tree {
                 ensure!(out.len() > before, "{package} does not compile: {errors:?}");
             }
         }
-        let mut numbers = BTreeSet::new();
+        let (mut numbers, mut constant) = (BTreeSet::new(), BTreeSet::new());
         for package in packages {
-            let woven = self.write(package, &roots[package], all, &out)?;
-            numbers.extend(woven.values().flat_map(weave::numbers));
+            for woven in self.write(package, &roots[package], all, &out)?.into_values() {
+                numbers.extend(weave::numbers(&woven));
+                refused.extend(woven.refused);
+                constant.extend(woven.constant);
+            }
         }
-        Ok(All { numbers, refused })
+        Ok(All { numbers, refused, constant })
     }
 
     fn write(
@@ -107,7 +112,7 @@ impl Tree {
         for (number, mutant) in all.iter().filter(|(_, mutant)| mutant.package == package) {
             let of_file = files.entry(&mutant.file).or_default();
             // Of a value of which only a trait is known there cannot be two kinds in one function.
-            if !out.contains(number) && !mutant.opaque {
+            if !out.contains(number) && !(mutant.opaque && mutant.genre == Genre::Body) {
                 of_file.insert(*number, mutant);
             }
         }
@@ -128,18 +133,23 @@ impl Tree {
 
     /// The test programs of these packages.
     pub(crate) fn tests(&self, packages: &[String]) -> Result<Vec<PathBuf>> {
-        let (tests, success) = test_programs(packages)?;
+        let (tests, success) = test_programs(packages, TESTS)?;
         ensure!(success, "the tests do not compile");
         Ok(tests)
     }
 
-    /// Builds the test programs with this change and no other; whether that succeeds. Its file alone differs then.
-    pub(crate) fn build_alone(&self, mutant: &Mutant, packages: &[String]) -> Result<bool> {
+    /// Makes this change and no other.
+    pub(crate) fn change_alone(&self, mutant: &Mutant) -> Result<()> {
         self.restore()?;
         let text = self.original(&mutant.file)?;
         let (start, end) = (offset(&text, mutant.start)?, offset(&text, mutant.end)?);
-        self.change(&mutant.file, &format!("{} {} {}", &text[..start], mutant.replacement, &text[end..]))?;
-        Ok(test_programs(packages)?.1)
+        self.change(&mutant.file, &format!("{} {} {}", &text[..start], mutant.replacement, &text[end..]))
+    }
+
+    /// Builds test programs of what is there; none if they do not compile.
+    pub(crate) fn build(&self, packages: &[String], targets: &[&str]) -> Result<Option<Vec<PathBuf>>> {
+        let (programs, success) = test_programs(packages, targets)?;
+        Ok(success.then_some(programs))
     }
 }
 
@@ -181,6 +191,7 @@ type Error = (String, String, Range<usize>);
 /// Codes and places of what the compiler finds wrong with a package.
 fn errors(package: &str) -> Result<Vec<Error>> {
     let output = Command::new("cargo")
+        .env("RUSTC_BOOTSTRAP", "1")
         .args(["check", "--locked", "--message-format", "json", "--lib", "--package", package])
         .output()?;
     let mut errors = Vec::new();
@@ -213,10 +224,16 @@ fn errors(package: &str) -> Result<Vec<Error>> {
     Ok(errors)
 }
 
+/// The libraries' own tests, and all.
+pub(crate) const OWN: &[&str] = &["--lib"];
+pub(crate) const TESTS: &[&str] = &["--lib", "--tests"];
+
 /// Builds test programs; whether that succeeds.
-fn test_programs(packages: &[String]) -> Result<(Vec<PathBuf>, bool)> {
+fn test_programs(packages: &[String], targets: &[&str]) -> Result<(Vec<PathBuf>, bool)> {
     let mut command = Command::new("cargo");
-    command.args(["test", "--locked", "--no-run", "--message-format", "json", "--lib", "--tests"]);
+    // Always, so that nothing is compiled again for it.
+    command.env("RUSTC_BOOTSTRAP", "1");
+    command.args(["test", "--locked", "--no-run", "--message-format", "json"]).args(targets);
     packages.iter().for_each(|package| {
         command.args(["--package", package]);
     });

@@ -3,7 +3,7 @@
 //! To build anew for every change takes most of the time. Here all changes are woven into one build, each behind a question
 //! whether it is the one that is tried; a first run of every test shows which changes it meets, and a change is tried with
 //! those tests alone, the quick ones first. What cannot be woven (constants, what the compiler refuses) is built and tried
-//! on its own, which `--alone` does and nothing else.
+//! on its own, which `--alone` does and nothing else: after the others, as it also takes what the compiler alone evaluates.
 //!
 //! `mutants TREE OUT --of PACKAGE ... [--with PACKAGE ...] [--sample N] [--names FILE] [--alone]`. `TREE` is a copy of the
 //! repository that is changed. What was tried is in `OUT/outcomes.txt`, a line for each; what stands there is not tried
@@ -99,8 +99,9 @@ fn main() -> Result<()> {
     // In no order, so that what was tried is a sample whenever it ends.
     let mut order: Vec<u32> = queue.iter().copied().collect();
     order.sort_by_key(|number| number.wrapping_mul(0x9e37_79b9));
-    let (order, left): (Vec<u32>, Vec<u32>) =
-        order.into_iter().partition(|number| woven.numbers.contains(number));
+    // Of a function that may be constant what no run has come to is evaluated by the compiler.
+    let runs = |number: &u32| woven.numbers.contains(number) && !(alone && woven.constant.contains(number));
+    let (order, left): (Vec<u32>, Vec<u32>) = order.into_iter().partition(runs);
     println!("{} changes are to be built on their own", left.len());
     let names: Vec<_> = left.iter().map(|number| all[number].name.as_str()).collect();
     write(&out, "left.txt", &names.join("\n"))?;
@@ -111,18 +112,36 @@ fn main() -> Result<()> {
     let programs = tree.tests(&packages)?;
     let tests = run::trace(&programs, &out)?;
     if alone {
-        let (outcome, by) = run::try_built(&programs, &tests)?;
+        let (outcome, by) = run::try_built(&programs, &programs, &tests)?;
         ensure!(outcome == Outcome::Missed, "without any change {by} fails, or takes too long");
         for number in left {
-            let viable = tree.build_alone(&all[&number], &packages)?;
-            let (outcome, by) =
-                if viable { run::try_built(&programs, &tests)? } else { (Outcome::Unviable, String::new()) };
-            outcomes.add(&all[&number].name, outcome, &by)?;
+            tree.change_alone(&all[&number])?;
+            let mut found = (Outcome::Missed, String::new());
+            let mut tried = Vec::new();
+            // A library's own tests, which are compiled first, catch most.
+            for targets in [build::OWN, build::TESTS] {
+                let Some(built) = tree.build(&packages, targets)? else {
+                    found = (Outcome::Unviable, String::new());
+                    break;
+                };
+                let new: Vec<PathBuf> =
+                    built.into_iter().filter(|program| !tried.contains(program)).collect();
+                found = run::try_built(&programs, &new, &tests)?;
+                if found.0 != Outcome::Missed {
+                    break;
+                }
+                tried.extend(new);
+            }
+            outcomes.add(&all[&number].name, found.0, &found.1)?;
         }
     } else {
         let shared = Mutex::new(&mut outcomes);
         run::each(&order, |number| {
             let (outcome, by) = run::try_woven(&programs, &tests, *number)?;
+            if outcome == Outcome::Unmet && woven.constant.contains(number) {
+                println!("{} is to be built on its own", all[number].name);
+                return Ok(());
+            }
             shared.lock().map_err(|_| anyhow!("a thread panicked"))?.add(&all[number].name, outcome, &by)
         })?;
     }

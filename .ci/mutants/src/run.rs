@@ -226,10 +226,15 @@ pub(crate) fn try_woven(programs: &[PathBuf], tests: &[Test], number: u32) -> Re
     try_with(programs, &meeting, &[("WOVEN_TRIED", &number.to_string())])
 }
 
-/// Tries the change that is built into these programs.
-pub(crate) fn try_built(programs: &[PathBuf], tests: &[Test]) -> Result<(Outcome, String)> {
+/// Tries the change that is built into some of the programs.
+pub(crate) fn try_built(
+    programs: &[PathBuf],
+    built: &[PathBuf],
+    tests: &[Test],
+) -> Result<(Outcome, String)> {
+    let tests: Vec<&Test> = tests.iter().filter(|test| built.contains(&programs[test.program])).collect();
     // Several at a time, as one change is tried after the other.
-    try_with(programs, &tests.iter().collect::<Vec<_>>(), &[("RUST_TEST_THREADS", "4")])
+    try_with(programs, &tests, &[("RUST_TEST_THREADS", "4")])
 }
 
 /// Runs the quick tests together, then the others one by one until they have taken too long.

@@ -11,8 +11,10 @@ use syn::visit::{self, Visit};
 
 use crate::list::{Genre, Mutant, Place};
 
-/// What a change computes may be seen to fail before it is tried.
-pub(crate) const ALLOWED: &str = "#![allow(arithmetic_overflow, unconditional_panic)] ";
+/// What a change computes may be seen to fail before it is tried. A function that may be constant asks where it is run, and not
+/// where the compiler evaluates it.
+pub(crate) const ALLOWED: &str = "#![feature(core_intrinsics, const_eval_select)] \
+    #![allow(internal_features, arithmetic_overflow, unconditional_panic)] ";
 
 /// What the changes ask. It stands at the end of each crate's root.
 pub(crate) const ASKED: &str = r#"
@@ -28,7 +30,16 @@ pub mod woven {
     static SEEN: [AtomicBool; 1 << 14] = [const { AtomicBool::new(false) }; 1 << 14];
 
     #[inline(always)]
-    pub fn is(number: u32) -> bool {
+    pub const fn is(number: u32) -> bool {
+        core::intrinsics::const_eval_select((number,), never, asked)
+    }
+
+    const fn never(_: u32) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    fn asked(number: u32) -> bool {
         let current = CURRENT.load(Relaxed);
         if current < TRACED { current == number } else { ask(number, current) }
     }
@@ -76,6 +87,10 @@ pub(crate) struct Woven {
     pub(crate) text: String,
     /// From the outer to the inner ones.
     pub(crate) pieces: Vec<(Range<usize>, Vec<u32>)>,
+    /// Those of functions that may be constant: no run comes to them if the compiler alone evaluates them.
+    pub(crate) constant: BTreeSet<u32>,
+    /// Those that no compiler takes: a disjunction does not bind names.
+    pub(crate) refused: BTreeSet<u32>,
 }
 
 impl Woven {
@@ -91,18 +106,26 @@ impl Woven {
 /// Weaves these changes of a file into it; those which cannot be stay out of `pieces`.
 pub(crate) fn weave(text: &str, mutants: &BTreeMap<u32, &Mutant>) -> Result<Woven> {
     let file = syn::parse_file(text)?;
-    let mut finder = Finder { text, wanted: BTreeMap::new(), sites: Vec::new(), constant: 0 };
+    let mut finder = Finder {
+        text,
+        wanted: BTreeMap::new(),
+        sites: Vec::new(),
+        constant: 0,
+        may_be_constant: 0,
+        constants: BTreeSet::new(),
+        refused: BTreeSet::new(),
+    };
     for (number, mutant) in mutants {
         finder.wanted.entry((place(mutant.genre), mutant.start)).or_default().push((*number, mutant));
     }
     finder.visit_file(&file);
-    let mut sites = finder.sites;
+    let Finder { mut sites, constants, refused, .. } = finder;
     // What begins at one place is nested from the longest; before a statement come the bodies.
     let body = |site: &Site| matches!(site.kind, Kind::Body);
     sites.sort_by_key(|site| (site.span.start, !body(site), core::cmp::Reverse(site.span.end)));
     let mut weaver = Weaver { text, sites: &sites, out: String::new(), pieces: Vec::new() };
     weaver.range(0..text.len(), 0);
-    Ok(Woven { text: weaver.out, pieces: weaver.pieces })
+    Ok(Woven { text: weaver.out, pieces: weaver.pieces, constant: constants, refused })
 }
 
 /// Kinds that may begin at one place are told apart.
@@ -116,15 +139,22 @@ struct Finder<'a> {
     sites: Vec<Site>,
     /// How many constant contexts there are around.
     constant: usize,
+    /// How many functions there are around that may be constant.
+    may_be_constant: usize,
+    constants: BTreeSet<u32>,
+    refused: BTreeSet<u32>,
 }
 
 impl Finder<'_> {
-    fn changes(&self, genre: Genre, span: Span) -> Vec<(u32, String)> {
+    fn changes(&mut self, genre: Genre, span: Span) -> Vec<(u32, String)> {
         if self.constant > 0 {
             return Vec::new();
         }
         let start = (span.start().line, span.start().column + 1);
         let found = self.wanted.get(&(place(genre), start)).map_or(&[][..], Vec::as_slice);
+        if self.may_be_constant > 0 {
+            self.constants.extend(found.iter().map(|(number, _)| *number));
+        }
         found.iter().map(|(number, mutant)| (*number, mutant.replacement.clone())).collect()
     }
 
@@ -136,14 +166,14 @@ impl Finder<'_> {
 
     fn body(&mut self, signature: &syn::Signature, block: &syn::Block) {
         let constant = signature.constness.is_some();
-        self.constant += usize::from(constant);
+        self.may_be_constant += usize::from(constant);
         if let Some(first) = block.stmts.first() {
             let at = first.span().byte_range().start;
             let changes = self.changes(Genre::Body, first.span());
             self.add(at..at, Kind::Body, changes);
         }
         visit::visit_block(self, block);
-        self.constant -= usize::from(constant);
+        self.may_be_constant -= usize::from(constant);
     }
 
     fn constant(&mut self, visit: impl FnOnce(&mut Self)) {
@@ -195,6 +225,13 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         self.constant(|finder| visit::visit_expr_const(finder, block));
     }
 
+    /// The compiler calls none, wherever it stands.
+    fn visit_expr_closure(&mut self, closure: &'ast syn::ExprClosure) {
+        let constant = std::mem::take(&mut self.constant);
+        visit::visit_expr_closure(self, closure);
+        self.constant = constant;
+    }
+
     fn visit_type(&mut self, kind: &'ast syn::Type) {
         self.constant(|finder| visit::visit_type(finder, kind));
     }
@@ -217,7 +254,10 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         let (left, right) = (binary.left.span().byte_range(), binary.right.span().byte_range());
         let operator = || self.text[binary.op.span().byte_range()].to_owned();
         let kind = match binary.op {
-            Op::And(_) | Op::Or(_) if binds(&binary.left) || binds(&binary.right) => None,
+            Op::And(_) | Op::Or(_) if binds(&binary.left) || binds(&binary.right) => {
+                self.refused.extend(changes.iter().map(|(number, _)| *number));
+                None
+            }
             Op::And(_) => Some(Kind::Logic(left, true, right)),
             Op::Or(_) => Some(Kind::Logic(left, false, right)),
             Op::Eq(_) | Op::Ne(_) | Op::Lt(_) | Op::Le(_) | Op::Gt(_) | Op::Ge(_) => {

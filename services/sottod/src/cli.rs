@@ -17,14 +17,19 @@ mod transfer;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::str::FromStr as _;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::{Summary, check_log};
 
 const FAILED: u8 = 1;
 const MISCONFIGURED: u8 = 2;
+/// What is told, of which part of the program, where `RUST_LOG` does not say it.
+const TOLD_OF: &str = "info,openraft=error";
 
 /// The round server of Sotto, a chat that hides who talks with whom.
 ///
@@ -130,9 +135,17 @@ pub fn command() -> clap::Command {
 /// Reads the command line and does what it says.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,openraft=error"));
+    let said = std::env::var("RUST_LOG").ok().filter(|said| !said.is_empty());
+    let told_of = match Targets::from_str(said.as_deref().unwrap_or(TOLD_OF)) {
+        Ok(told_of) => told_of,
+        Err(error) => {
+            eprintln!("sottod: RUST_LOG is not as in {TOLD_OF}: {error}");
+            return ExitCode::from(MISCONFIGURED);
+        }
+    };
     let ansi = std::io::stderr().is_terminal();
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(ansi).init();
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(ansi);
+    tracing_subscriber::registry().with(lines).with(told_of).init();
     let result = match arguments.command {
         Some(Command::Init(options)) => keys::init(&options),
         Some(Command::Cluster(command)) => cluster::run(&command),

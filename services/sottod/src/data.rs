@@ -40,7 +40,6 @@ use crate::log::{
     Directory, Disk, DurableLog, FollowingLog, Group, Kept, LogError, LogFiles, Options, PinnedFile, Role,
     Upstream, pin_at_rest,
 };
-use crate::peers::Network;
 use crate::secrets::IdentityError;
 use crate::seeds::SEGMENTS;
 use crate::server::{StartError, first_rounds};
@@ -138,7 +137,7 @@ impl DataLog {
     }
 
     /// Opens it, as a member of a group if there is one.
-    pub(crate) async fn open_in(self, group: Option<Group<Network>>) -> Result<DurableLog, LogError> {
+    pub(crate) async fn open_in(self, group: Option<Group>) -> Result<DurableLog, LogError> {
         let options = options(group.is_some(), self.root);
         let log = match group {
             None => DurableLog::start(self.disk, options, self.lock).await,

@@ -63,15 +63,18 @@ pub(crate) use pinned::{LogFiles, PinnedFile, is_of_a_log, pin_at_rest};
 #[cfg(test)]
 pub(crate) use record::Batch;
 pub(crate) use record::{Record, TableSeal, TokenId, closed, entries, in_use, spent, vacant};
-pub(crate) use replica::{RaftSnapshot, StateMachine, snapshot_of};
+pub(crate) use replica::{Called, GroupLink, GroupNetwork, RaftSnapshot, Sent, StateMachine, snapshot_of};
 pub(crate) use state::{ACCOUNTS_MAX, Applied, State};
 pub(crate) use store::Options;
 #[cfg(test)]
 pub(crate) use tests::{History, Simulated, Verbs, options};
 pub(crate) use voters::{Change, change};
 
+/// What takes time. In a box, so that what uses a log, or openraft, is compiled once, whatever the log or the way to others is.
+pub(crate) type Doing<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
 /// What became of an entry, once that is known.
-pub(crate) type Proposal = Pin<Box<dyn Future<Output = Result<Applied, ProposeError>> + Send>>;
+pub(crate) type Proposal = Doing<'static, Result<Applied, ProposeError>>;
 
 /// Why nothing is known to have come of an entry.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -110,10 +113,10 @@ pub(crate) trait Sequencer: Send + Sync + 'static {
     /// Hands an entry in. Entries are in the order of these calls, as far as they come to be in the log.
     ///
     /// The entry is durable, and applied to the state of this node, once what is returned says so.
-    fn propose(&self, records: Vec<Record>) -> impl Future<Output = Proposal> + Send;
+    fn propose(&self, records: Vec<Record>) -> Doing<'_, Proposal>;
 
     /// Has another node do that from now on, if there is one that can and this one does; nobody then waits until it is missed.
-    fn hand_over(&self) -> impl Future<Output = ()> + Send;
+    fn hand_over(&self) -> Doing<'_, ()>;
 }
 
 /// What has been put in order.
@@ -128,7 +131,7 @@ pub(crate) trait Feed: Send + Sync + 'static {
     ///
     /// # Errors
     /// [`LogError`], also if there is no such round or it is not sealed.
-    fn sealed(&self, round: Round) -> impl Future<Output = Result<SealedRound, LogError>> + Send;
+    fn sealed(&self, round: Round) -> Doing<'_, Result<SealedRound, LogError>>;
 }
 
 /// Storage of rounds. Everything else that a server holds of a round is a pure function of what stands here.
@@ -137,7 +140,7 @@ pub(crate) trait RoundLog: Sequencer + Feed {
     ///
     /// # Errors
     /// [`LogError`].
-    fn reclaim(&self) -> impl Future<Output = Result<(), LogError>> + Send;
+    fn reclaim(&self) -> Doing<'_, Result<(), LogError>>;
 
     /// How much there is of it.
     fn size(&self) -> Size;
@@ -146,7 +149,7 @@ pub(crate) trait RoundLog: Sequencer + Feed {
     fn failure(&self) -> LogError;
 
     /// Ends all work on files, so that another process can go on.
-    fn close(&self) -> impl Future<Output = ()> + Send;
+    fn close(&self) -> Doing<'_, ()>;
 }
 
 /// Longest snapshot.

@@ -160,7 +160,7 @@ impl Membership {
                 let joining = move |raft: Raft<_, _>, kept, role| {
                     drop(joining.send_replace(Some(Member { raft: Some(raft), kept, role })));
                 };
-                let network = Network(ways);
+                let network = Box::new(Network(ways));
                 let group = Group { number, members: voters, joins, network, joining: Box::new(joining) };
                 rounds::start(surroundings, log.open_in(Some(group)))
             }

@@ -36,7 +36,7 @@ use crate::events::ServerEvent;
 use crate::forward::Forward;
 use crate::host::Host;
 use crate::keys::Progress;
-use crate::log::{LogError, Phase, Role, RoundLog, TokenId};
+use crate::log::{Doing, LogError, Phase, Role, RoundLog, TokenId};
 use crate::manifest_keys::Announcing;
 use crate::metrics::{Queue, SharedMetrics, gauge};
 use crate::population::Population;
@@ -157,9 +157,9 @@ const DRAIN: Duration = Duration::from_millis(300);
 
 type Building = oneshot::Receiver<Result<RoundDatabase, BuildError>>;
 
-struct Task<L> {
+struct Task {
     surroundings: RoundsDependencies,
-    log: Arc<L>,
+    log: Arc<dyn RoundLog>,
     changes: watch::Receiver<()>,
     role: watch::Receiver<Role>,
     machine: RoundMachine,
@@ -213,6 +213,13 @@ pub(crate) fn start<L: RoundLog>(
     surroundings: RoundsDependencies,
     opening: impl Future<Output = Result<L, LogError>> + Send + 'static,
 ) -> (Rounds, tokio::task::JoinHandle<Result<(), RunError>>) {
+    start_over(surroundings, Box::pin(async { opening.await.map(|log| Arc::new(log) as Arc<dyn RoundLog>) }))
+}
+
+fn start_over(
+    surroundings: RoundsDependencies,
+    opening: Doing<'static, Result<Arc<dyn RoundLog>, LogError>>,
+) -> (Rounds, tokio::task::JoinHandle<Result<(), RunError>>) {
     let (sender, receiver) = mpsc::channel(COMMANDS);
     let tracker = surroundings.tracker.clone();
     let again = Again(sender.downgrade());
@@ -221,7 +228,7 @@ pub(crate) fn start<L: RoundLog>(
         let log = tokio::select! {
             biased;
             () = stop.cancelled() => return Ok(()),
-            log = opening => Arc::new(log?),
+            log = opening => log?,
         };
         let ended = match Task::resume(surroundings, Arc::clone(&log), again) {
             Ok(task) => task.run(receiver).await,
@@ -233,7 +240,7 @@ pub(crate) fn start<L: RoundLog>(
     (Rounds::new(sender, tracker), joined)
 }
 
-impl<L: RoundLog> Task<L> {
+impl Task {
     async fn run(mut self, mut commands: mpsc::Receiver<Command>) -> Result<(), RunError> {
         let stop = self.surroundings.stop.clone();
         let mut batch = Vec::with_capacity(BATCH);
@@ -451,11 +458,7 @@ impl Builder {
 }
 
 /// Builds a sealed round's database.
-async fn build<L: RoundLog>(
-    log: Arc<L>,
-    builder: Builder,
-    round: Round,
-) -> Result<RoundDatabase, BuildError> {
+async fn build(log: Arc<dyn RoundLog>, builder: Builder, round: Round) -> Result<RoundDatabase, BuildError> {
     let Builder { engine, root, compute, parameters, population, events, buffers, profile } = builder;
     let mut sealed = log.sealed(round).await?;
     if let Some(population) = population {

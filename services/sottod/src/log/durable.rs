@@ -7,7 +7,6 @@ use std::time::Duration;
 use openraft::async_runtime::WatchReceiver;
 use openraft::errors::RaftError;
 use openraft::impls::ProgressResponder;
-use openraft::network::{NetSnapshot, RaftNetworkFactory};
 use openraft::{BasicNode, Instant as _, Raft, ServerState, SnapshotPolicy};
 use sotto_protocol::Round;
 use tokio::sync::watch;
@@ -18,11 +17,11 @@ use super::entry::{Runtime, TypeConfig};
 use super::kept::Kept;
 use super::pinned::LogFiles;
 use super::record::{Batch, ENTRY_MAX, Record};
-use super::replica::{LogStorage, NoPeers, StateMachine};
+use super::replica::{GroupNetwork, LogStorage, Network, StateMachine};
 use super::state::State;
 use super::store::{Opened, Options};
 use super::writer::Writer;
-use super::{Feed, LogError, Proposal, ProposeError, Role, RoundLog, SealedRound, Sequencer, Size};
+use super::{Doing, Feed, LogError, Proposal, ProposeError, Role, RoundLog, SealedRound, Sequencer, Size};
 
 /// This node, as long as it is the only one.
 const ALONE: u64 = 1;
@@ -49,27 +48,16 @@ pub(crate) struct DurableLog {
 }
 
 /// The group that a node's log belongs to, and the way to its members.
-pub(crate) struct Group<N> {
+pub(crate) struct Group {
     /// Which of them this node is.
     pub(crate) number: u64,
     /// All that found it, and where they listen for each other; or that are there when this one comes.
     pub(crate) members: BTreeMap<u64, String>,
     /// Whether the group was there before this node, and takes it in later.
     pub(crate) joins: bool,
-    pub(crate) network: N,
+    pub(crate) network: Box<dyn GroupNetwork>,
     /// Is handed what takes the calls of other members, before this node calls any.
     pub(crate) joining: Joining,
-}
-
-/// The way to members, on which snapshots are files of them.
-pub(crate) trait Ways:
-    RaftNetworkFactory<TypeConfig, Network: NetSnapshot<TypeConfig, SnapshotData = Vec<u8>>>
-{
-}
-
-impl<N> Ways for N where
-    N: RaftNetworkFactory<TypeConfig, Network: NetSnapshot<TypeConfig, SnapshotData = Vec<u8>>>
-{
 }
 
 /// See [`Group`].
@@ -95,8 +83,8 @@ impl DurableLog {
     ///
     /// # Errors
     /// [`LogError`].
-    pub(crate) async fn start_in<N: Ways>(
-        group: Group<N>,
+    pub(crate) async fn start_in(
+        group: Group,
         disk: Arc<dyn Disk>,
         mut options: Options,
         guard: impl Send + 'static,
@@ -108,8 +96,8 @@ impl DurableLog {
 
     /// The same without a thread, as for [`DurableLog::start_inline`].
     #[cfg(test)]
-    pub(crate) async fn start_in_inline<N: Ways>(
-        group: Group<N>,
+    pub(crate) async fn start_in_inline(
+        group: Group,
         disk: Arc<dyn Disk>,
         mut options: Options,
         pace: impl Fn() -> Duration + Send + 'static,
@@ -119,14 +107,9 @@ impl DurableLog {
         Self::join(group, writer, opened, seed).await
     }
 
-    async fn join<N: Ways>(
-        group: Group<N>,
-        writer: Writer,
-        opened: Opened,
-        seed: u64,
-    ) -> Result<Self, LogError> {
+    async fn join(group: Group, writer: Writer, opened: Opened, seed: u64) -> Result<Self, LogError> {
         let needs = if group.members.len() > 1 { Needs::Others } else { Needs::Nobody };
-        let network = (group.network, needs);
+        let network = (Some(group.network), needs);
         let log = Self::over(writer, opened, seed, config_of_many(), group.number, network).await?;
         (group.joining)(log.raft.clone(), log.kept.clone(), log.role.clone());
         let failed = |_| log.kept.writer.failure("it could not be opened");
@@ -158,8 +141,7 @@ impl DurableLog {
         if writer.run(|store| Ok(store.vote().is_some() && store.bounds().1.is_none())).await? {
             return Err(LogError::corrupt("the directory", 0, "the beginning of the log is missing"));
         }
-        let mut log =
-            Self::over(writer, opened, seed, config_of_one(), ALONE, (NoPeers, Needs::Nobody)).await?;
+        let mut log = Self::over(writer, opened, seed, config_of_one(), ALONE, (None, Needs::Nobody)).await?;
         log.lead().await?;
         // All entries before this one count once it does.
         match log.propose(Vec::new()).await.await {
@@ -173,19 +155,19 @@ impl DurableLog {
         Ok(log)
     }
 
-    async fn over<N: Ways>(
+    async fn over(
         writer: Writer,
         opened: Opened,
         seed: u64,
         config: openraft::Config,
         number: u64,
-        (network, needs): (N, Needs),
+        (network, needs): (Option<Box<dyn GroupNetwork>>, Needs),
     ) -> Result<Self, LogError> {
         let kept = Kept::new(writer, opened);
         let (writer, machine) = (kept.writer.clone(), kept.machine.clone());
         let storage = LogStorage { writer: writer.clone() };
         let ended = |_: openraft::errors::Fatal<TypeConfig>| writer.failure("it could not be opened");
-        let raft = Raft::new(number, Arc::new(config), network, storage, machine.clone());
+        let raft = Raft::new(number, Arc::new(config), Network(network), storage, machine.clone());
         let raft = Runtime::scope(seed, raft).await.map_err(ended)?;
         let (teller, role) = watch::channel(Role::Follows { leader: None });
         let telling = tokio::spawn(tell_role(raft.clone(), machine.clone(), teller, needs)).abort_handle();
@@ -239,47 +221,51 @@ impl Sequencer for DurableLog {
         self.role.clone()
     }
 
-    async fn propose(&self, records: Vec<Record>) -> Proposal {
-        let (responder, answer) = ProgressResponder::complete_only();
-        let handed_in = self.raft.client_write_ff(Batch(records), Some(responder)).await;
-        let writer = self.kept.writer.clone();
+    fn propose(&self, records: Vec<Record>) -> Doing<'_, Proposal> {
         Box::pin(async move {
-            let failed = || ProposeError::Log(writer.failure("the group takes no entries"));
-            handed_in.map_err(|_| failed())?;
-            match answer.await.map_err(|_| failed())? {
-                Ok(written) => match written.data.refused {
-                    None => Ok(written.data),
-                    Some(refused) => Err(ProposeError::Refused(refused)),
-                },
-                Err(_) => Err(ProposeError::Elsewhere),
-            }
+            let (responder, answer) = ProgressResponder::complete_only();
+            let handed_in = self.raft.client_write_ff(Batch(records), Some(responder)).await;
+            let writer = self.kept.writer.clone();
+            Box::pin(async move {
+                let failed = || ProposeError::Log(writer.failure("the group takes no entries"));
+                handed_in.map_err(|_| failed())?;
+                match answer.await.map_err(|_| failed())? {
+                    Ok(written) => match written.data.refused {
+                        None => Ok(written.data),
+                        Some(refused) => Err(ProposeError::Refused(refused)),
+                    },
+                    Err(_) => Err(ProposeError::Elsewhere),
+                }
+            }) as Proposal
         })
     }
 
-    async fn hand_over(&self) {
-        if !matches!(*self.role.borrow(), Role::Leads { .. }) {
-            return;
-        }
-        let metrics = self.raft.metrics().borrow_watched().clone();
-        let own = metrics.id;
-        let voters: BTreeSet<u64> = metrics.membership_config.voter_ids().collect();
-        let heard = metrics.heartbeat.unwrap_or_default();
-        let is_there = |number: &u64| {
-            heard.get(number).copied().flatten().is_some_and(|heard| heard.elapsed() < UNHEARD)
-        };
-        let stored = metrics.replication.into_iter().flatten();
-        // One that is yet to be given a vote may have stored as much, and cannot lead.
-        let stored =
-            stored.filter(|(number, _)| *number != own && voters.contains(number) && is_there(number));
-        let Some((best, _)) = stored.max_by_key(|(_, last)| *last) else { return };
-        if self.raft.trigger().transfer_leader(best).await.is_err() {
-            return;
-        }
-        let mut role = self.role.clone();
-        let gone = role.wait_for(|role| !matches!(role, Role::Leads { .. }));
-        if tokio::time::timeout(HANDING_OVER, gone).await.is_err() {
-            tracing::warn!("no other node has taken the lead; they choose one when they miss this one");
-        }
+    fn hand_over(&self) -> Doing<'_, ()> {
+        Box::pin(async move {
+            if !matches!(*self.role.borrow(), Role::Leads { .. }) {
+                return;
+            }
+            let metrics = self.raft.metrics().borrow_watched().clone();
+            let own = metrics.id;
+            let voters: BTreeSet<u64> = metrics.membership_config.voter_ids().collect();
+            let heard = metrics.heartbeat.unwrap_or_default();
+            let is_there = |number: &u64| {
+                heard.get(number).copied().flatten().is_some_and(|heard| heard.elapsed() < UNHEARD)
+            };
+            let stored = metrics.replication.into_iter().flatten();
+            // One that is yet to be given a vote may have stored as much, and cannot lead.
+            let stored =
+                stored.filter(|(number, _)| *number != own && voters.contains(number) && is_there(number));
+            let Some((best, _)) = stored.max_by_key(|(_, last)| *last) else { return };
+            if self.raft.trigger().transfer_leader(best).await.is_err() {
+                return;
+            }
+            let mut role = self.role.clone();
+            let gone = role.wait_for(|role| !matches!(role, Role::Leads { .. }));
+            if tokio::time::timeout(HANDING_OVER, gone).await.is_err() {
+                tracing::warn!("no other node has taken the lead; they choose one when they miss this one");
+            }
+        })
     }
 }
 
@@ -292,18 +278,20 @@ impl Feed for DurableLog {
         self.kept.machine.changes.subscribe()
     }
 
-    async fn sealed(&self, round: Round) -> Result<SealedRound, LogError> {
-        self.kept.sealed(round).await
+    fn sealed(&self, round: Round) -> Doing<'_, Result<SealedRound, LogError>> {
+        Box::pin(async move { self.kept.sealed(round).await })
     }
 }
 
 impl RoundLog for DurableLog {
-    async fn reclaim(&self) -> Result<(), LogError> {
-        if self.kept.is_reclaimable().await? {
-            let failed = |_| self.kept.writer.failure("the group takes no snapshot");
-            self.raft.trigger().snapshot().await.map_err(failed)?;
-        }
-        Ok(())
+    fn reclaim(&self) -> Doing<'_, Result<(), LogError>> {
+        Box::pin(async move {
+            if self.kept.is_reclaimable().await? {
+                let failed = |_| self.kept.writer.failure("the group takes no snapshot");
+                self.raft.trigger().snapshot().await.map_err(failed)?;
+            }
+            Ok(())
+        })
     }
 
     fn size(&self) -> Size {
@@ -314,12 +302,14 @@ impl RoundLog for DurableLog {
         self.kept.writer.failure("the group has ended")
     }
 
-    async fn close(&self) {
-        self.telling.abort();
-        if self.raft.shutdown().await.is_err() {
-            tracing::warn!("the round log did not end in order; nothing is lost");
-        }
-        self.kept.writer.stop().await;
+    fn close(&self) -> Doing<'_, ()> {
+        Box::pin(async move {
+            self.telling.abort();
+            if self.raft.shutdown().await.is_err() {
+                tracing::warn!("the round log did not end in order; nothing is lost");
+            }
+            self.kept.writer.stop().await;
+        })
     }
 }
 

@@ -20,7 +20,7 @@ use super::snapshot::Snapshot;
 use super::state::State;
 use super::store::{Options, Store};
 use super::writer::Writer;
-use super::{Feed, LogError, Proposal, ProposeError, Role, RoundLog, SealedRound, Sequencer, Size};
+use super::{Doing, Feed, LogError, Proposal, ProposeError, Role, RoundLog, SealedRound, Sequencer, Size};
 
 /// A node that is followed says this often that it is there, and who leads.
 pub(crate) const SIGN_OF_LIFE: Duration = Duration::from_millis(500);
@@ -254,11 +254,13 @@ impl Sequencer for FollowingLog {
         self.role.clone()
     }
 
-    async fn propose(&self, _: Vec<Record>) -> Proposal {
-        Box::pin(async { Err(ProposeError::Elsewhere) })
+    fn propose(&self, _: Vec<Record>) -> Doing<'_, Proposal> {
+        Box::pin(async { Box::pin(async { Err(ProposeError::Elsewhere) }) as Proposal })
     }
 
-    async fn hand_over(&self) {}
+    fn hand_over(&self) -> Doing<'_, ()> {
+        Box::pin(async {})
+    }
 }
 
 impl Feed for FollowingLog {
@@ -270,14 +272,14 @@ impl Feed for FollowingLog {
         self.kept.changes()
     }
 
-    async fn sealed(&self, round: Round) -> Result<SealedRound, LogError> {
-        self.kept.sealed(round).await
+    fn sealed(&self, round: Round) -> Doing<'_, Result<SealedRound, LogError>> {
+        Box::pin(async move { self.kept.sealed(round).await })
     }
 }
 
 impl RoundLog for FollowingLog {
-    async fn reclaim(&self) -> Result<(), LogError> {
-        self.kept.reclaim().await
+    fn reclaim(&self) -> Doing<'_, Result<(), LogError>> {
+        Box::pin(async move { self.kept.reclaim().await })
     }
 
     fn failure(&self) -> LogError {
@@ -288,9 +290,11 @@ impl RoundLog for FollowingLog {
         self.kept.writer.size()
     }
 
-    async fn close(&self) {
-        self.following.abort();
-        self.kept.writer.stop().await;
+    fn close(&self) -> Doing<'_, ()> {
+        Box::pin(async move {
+            self.following.abort();
+            self.kept.writer.stop().await;
+        })
     }
 }
 

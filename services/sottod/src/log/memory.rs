@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use super::entry::{Entry, log_id};
 use super::record::{Batch, Record, split};
 use super::state::State;
-use super::{Feed, LogError, Proposal, ProposeError, Role, RoundLog, SealedRound, Sequencer, Size};
+use super::{Doing, Feed, LogError, Proposal, ProposeError, Role, RoundLog, SealedRound, Sequencer, Size};
 
 /// The only term of a log without a group.
 const TERM: u64 = 1;
@@ -56,24 +56,28 @@ impl Sequencer for MemoryLog {
         self.role.subscribe()
     }
 
-    async fn propose(&self, records: Vec<Record>) -> Proposal {
-        let mut state = self.state();
-        let log_id = log_id(TERM, 1, state.next_index());
-        let entry = Entry { log_id, payload: EntryPayload::Normal(Batch(records)) };
-        let applied = state.apply(&entry);
-        let result = match applied.refused {
-            Some(refused) => Err(ProposeError::Refused(refused)),
-            None => Ok(applied),
-        };
-        if let (Ok(_), EntryPayload::Normal(Batch(records))) = (&result, entry.payload) {
-            records.into_iter().for_each(|record| self.keep(record));
-        }
-        drop(state);
-        self.changes.send_replace(());
-        Box::pin(async { result })
+    fn propose(&self, records: Vec<Record>) -> Doing<'_, Proposal> {
+        Box::pin(async move {
+            let mut state = self.state();
+            let log_id = log_id(TERM, 1, state.next_index());
+            let entry = Entry { log_id, payload: EntryPayload::Normal(Batch(records)) };
+            let applied = state.apply(&entry);
+            let result = match applied.refused {
+                Some(refused) => Err(ProposeError::Refused(refused)),
+                None => Ok(applied),
+            };
+            if let (Ok(_), EntryPayload::Normal(Batch(records))) = (&result, entry.payload) {
+                records.into_iter().for_each(|record| self.keep(record));
+            }
+            drop(state);
+            self.changes.send_replace(());
+            Box::pin(async { result }) as Proposal
+        })
     }
 
-    async fn hand_over(&self) {}
+    fn hand_over(&self) -> Doing<'_, ()> {
+        Box::pin(async {})
+    }
 }
 
 impl Feed for MemoryLog {
@@ -86,16 +90,18 @@ impl Feed for MemoryLog {
         self.changes.subscribe()
     }
 
-    async fn sealed(&self, round: Round) -> Result<SealedRound, LogError> {
-        let (sealed, _) = self.state().sealed(round)?;
-        let deposits = self.deposits().get(&round).cloned().unwrap_or_default();
-        Ok(SealedRound { deposits: deposits.iter().flat_map(|bytes| split(bytes)).collect(), ..sealed })
+    fn sealed(&self, round: Round) -> Doing<'_, Result<SealedRound, LogError>> {
+        Box::pin(async move {
+            let (sealed, _) = self.state().sealed(round)?;
+            let deposits = self.deposits().get(&round).cloned().unwrap_or_default();
+            Ok(SealedRound { deposits: deposits.iter().flat_map(|bytes| split(bytes)).collect(), ..sealed })
+        })
     }
 }
 
 impl RoundLog for MemoryLog {
-    async fn reclaim(&self) -> Result<(), LogError> {
-        Ok(())
+    fn reclaim(&self) -> Doing<'_, Result<(), LogError>> {
+        Box::pin(async move { Ok(()) })
     }
 
     fn size(&self) -> Size {
@@ -106,5 +112,7 @@ impl RoundLog for MemoryLog {
         LogError::Ended("it was closed".to_owned())
     }
 
-    async fn close(&self) {}
+    fn close(&self) -> Doing<'_, ()> {
+        Box::pin(async {})
+    }
 }

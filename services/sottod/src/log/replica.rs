@@ -23,7 +23,8 @@ use super::state::{Applied, State};
 use super::store::{APPEND_MAX, Store};
 use super::writer::Writer;
 
-pub(super) use network::NoPeers;
+pub(super) use network::Network;
+pub(crate) use network::{Called, GroupLink, GroupNetwork, Sent};
 
 type Meta = openraft::SnapshotMeta<LeaderId, u64, BasicNode>;
 /// A snapshot's file, and what it is of.

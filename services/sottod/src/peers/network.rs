@@ -1,23 +1,22 @@
 //! The log's group as it calls its other members.
 
-use std::future::Future;
 use std::time::Duration;
 
 use bytes::Bytes;
+use openraft::BasicNode;
 use openraft::errors::{NetworkError, RPCError, ReplicationClosed, StreamingError, Unreachable};
-use openraft::network::{RPCOption, RaftNetworkFactory, RaftNetworkV2};
+use openraft::network::RPCOption;
 use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, TransferLeaderRequest,
     TransferLeaderResponse, VoteRequest, VoteResponse,
 };
-use openraft::{BasicNode, OptionalSend};
 use tonic::transport::Channel;
 use tonic::{Request, Status};
 
 use super::proto::peer_client::PeerClient;
 use super::{Ways, convert, proto};
 use crate::cluster::NodeId;
-use crate::log::{RaftSnapshot, TypeConfig, Vote};
+use crate::log::{Called, Doing, GroupLink, GroupNetwork, RaftSnapshot, Sent, TypeConfig, Vote};
 
 /// Bytes of a snapshot in one message.
 const CHUNK: usize = 1 << 20;
@@ -36,11 +35,9 @@ pub(crate) struct Link {
 
 type Failed = RPCError<TypeConfig>;
 
-impl RaftNetworkFactory<TypeConfig> for Network {
-    type Network = Link;
-
-    async fn new_client(&mut self, target: u64, node: &BasicNode) -> Link {
-        Link { client: self.0.at(NodeId::Voter(target), &node.addr) }
+impl GroupNetwork for Network {
+    fn reach(&mut self, number: u64, node: &BasicNode) -> Box<dyn GroupLink> {
+        Box::new(Link { client: self.0.at(NodeId::Voter(number), &node.addr) })
     }
 }
 
@@ -63,80 +60,77 @@ fn malformed(malformed: convert::Malformed) -> Failed {
     NetworkError::new(&malformed).into()
 }
 
-impl RaftNetworkV2<TypeConfig> for Link {
-    type SnapshotData = Vec<u8>;
-
-    async fn append_entries(
+impl GroupLink for Link {
+    fn append(
         &mut self,
         request: AppendEntriesRequest<TypeConfig>,
         option: RPCOption,
-    ) -> Result<AppendEntriesResponse<TypeConfig>, Failed> {
-        let limit = option.hard_ttl() + if request.entries.is_empty() { Duration::ZERO } else { DISK };
-        let call = within(convert::put_append(&request), limit);
-        let answer = self.client.append(call).await.map_err(|status| failed(&status))?;
-        convert::take_appended(answer.into_inner()).map_err(malformed)
+    ) -> Called<'_, AppendEntriesResponse<TypeConfig>> {
+        Box::pin(async move {
+            let limit = option.hard_ttl() + if request.entries.is_empty() { Duration::ZERO } else { DISK };
+            let call = within(convert::put_append(&request), limit);
+            let answer = self.client.append(call).await.map_err(|status| failed(&status))?;
+            convert::take_appended(answer.into_inner()).map_err(malformed)
+        })
     }
 
-    async fn vote(
+    fn vote(
         &mut self,
         request: VoteRequest<TypeConfig>,
+        before: bool,
         option: RPCOption,
-    ) -> Result<VoteResponse<TypeConfig>, Failed> {
-        let call = within(convert::put_vote(&request, false), option.hard_ttl());
-        let answer = self.client.vote(call).await.map_err(|status| failed(&status))?;
-        convert::take_voted(answer.into_inner()).map_err(malformed)
+    ) -> Called<'_, VoteResponse<TypeConfig>> {
+        Box::pin(async move {
+            let call = within(convert::put_vote(&request, before), option.hard_ttl());
+            let answer = self.client.vote(call).await.map_err(|status| failed(&status))?;
+            convert::take_voted(answer.into_inner()).map_err(malformed)
+        })
     }
 
-    async fn pre_vote(
-        &mut self,
-        request: VoteRequest<TypeConfig>,
-        option: RPCOption,
-    ) -> Result<VoteResponse<TypeConfig>, Failed> {
-        let call = within(convert::put_vote(&request, true), option.hard_ttl());
-        let answer = self.client.vote(call).await.map_err(|status| failed(&status))?;
-        convert::take_voted(answer.into_inner()).map_err(malformed)
-    }
-
-    async fn full_snapshot(
+    fn snapshot(
         &mut self,
         vote: Vote,
         snapshot: RaftSnapshot,
-        cancel: impl Future<Output = ReplicationClosed> + OptionalSend + 'static,
-        _: RPCOption,
-    ) -> Result<SnapshotResponse<TypeConfig>, StreamingError<TypeConfig>> {
-        let data = Bytes::from(snapshot.snapshot);
-        let ballot = convert::put_ballot(&vote);
-        let chunks = (0..data.len().div_ceil(CHUNK).max(1)).map(move |at| proto::SnapshotChunk {
-            ballot: (at == 0).then_some(ballot),
-            data: data.slice(at * CHUNK..data.len().min((at + 1) * CHUNK)),
-        });
-        let call = within(tokio_stream::iter(chunks), SNAPSHOT);
-        let unreachable = |status: &Status| StreamingError::Unreachable(Unreachable::new(status));
-        tokio::select! {
-            biased;
-            closed = cancel => Err(closed.into()),
-            answer = self.client.snapshot(call) => {
-                let answer = answer.map_err(|status| unreachable(&status))?.into_inner();
-                let vote = convert::take_ballot(answer.ballot);
-                let vote = vote.map_err(|malformed| StreamingError::Network(NetworkError::new(&malformed)))?;
-                Ok(SnapshotResponse::new(vote))
+        cancel: Doing<'static, ReplicationClosed>,
+    ) -> Sent<'_> {
+        Box::pin(async move {
+            let data = Bytes::from(snapshot.snapshot);
+            let ballot = convert::put_ballot(&vote);
+            let chunks = (0..data.len().div_ceil(CHUNK).max(1)).map(move |at| proto::SnapshotChunk {
+                ballot: (at == 0).then_some(ballot),
+                data: data.slice(at * CHUNK..data.len().min((at + 1) * CHUNK)),
+            });
+            let call = within(tokio_stream::iter(chunks), SNAPSHOT);
+            let unreachable = |status: &Status| StreamingError::Unreachable(Unreachable::new(status));
+            tokio::select! {
+                biased;
+                closed = cancel => Err(closed.into()),
+                answer = self.client.snapshot(call) => {
+                    let answer = answer.map_err(|status| unreachable(&status))?.into_inner();
+                    let vote = convert::take_ballot(answer.ballot);
+                    let vote = vote.map_err(|malformed| StreamingError::Network(NetworkError::new(&malformed)))?;
+                    Ok(SnapshotResponse::new(vote))
+                }
             }
-        }
+        })
     }
 
-    async fn transfer_leader(
+    fn transfer(
         &mut self,
         request: TransferLeaderRequest<TypeConfig>,
         option: RPCOption,
-    ) -> Result<TransferLeaderResponse<TypeConfig>, Failed> {
-        let message = proto::TransferRequest {
-            from: Some(convert::put_ballot(request.from_leader())),
-            to: *request.to_node_id(),
-            last: request.last_log_id().map(convert::put_log_id),
-        };
-        let call = within(message, option.hard_ttl());
-        let answer = self.client.transfer(call).await.map_err(|status| failed(&status))?.into_inner();
-        let refused = || NetworkError::new(&std::io::Error::other("the other node does not want to lead"));
-        if answer.accepted { Ok(Ok(())) } else { Err(refused().into()) }
+    ) -> Called<'_, TransferLeaderResponse<TypeConfig>> {
+        Box::pin(async move {
+            let message = proto::TransferRequest {
+                from: Some(convert::put_ballot(request.from_leader())),
+                to: *request.to_node_id(),
+                last: request.last_log_id().map(convert::put_log_id),
+            };
+            let call = within(message, option.hard_ttl());
+            let answer = self.client.transfer(call).await.map_err(|status| failed(&status))?.into_inner();
+            let refused =
+                || NetworkError::new(&std::io::Error::other("the other node does not want to lead"));
+            if answer.accepted { Ok(Ok(())) } else { Err(refused().into()) }
+        })
     }
 }

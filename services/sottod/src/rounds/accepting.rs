@@ -13,7 +13,7 @@ use super::Task;
 use super::command::{Command, Reply};
 use super::lead::Settled;
 use crate::forward::{Forward, Forwarded, Lost};
-use crate::log::{ProposeError, Role, RoundLog, TokenId, closed, entries};
+use crate::log::{ProposeError, Role, TokenId, closed, entries};
 use crate::slots::Tenure;
 
 /// What waits for a leader, below which nothing is looked through.
@@ -120,7 +120,7 @@ pub(super) struct InFlight {
     pub(super) spent: BTreeSet<TokenId>,
 }
 
-impl<L: RoundLog> Task<L> {
+impl Task {
     pub(super) fn deposit(
         &mut self,
         account: Account,

@@ -9,7 +9,7 @@ use super::command::Reply;
 use super::lead::Settled;
 use super::{RoundsDependencies, RunError, Task};
 use crate::certificate::NOTICE_DAYS;
-use crate::log::{Record, Role, RoundLog};
+use crate::log::{Record, Role};
 use crate::metrics::gauge;
 
 impl RoundsDependencies {
@@ -34,7 +34,7 @@ impl RoundsDependencies {
     }
 }
 
-impl<L: RoundLog> Task<L> {
+impl Task {
     /// The key that signs a round, as it is announced now.
     pub(super) fn manifest_key(&self, round: Round) -> Option<[u8; 32]> {
         self.surroundings.announcing.said().parameters.manifest_key_of(round)

@@ -11,11 +11,11 @@ use tokio::time::Instant;
 
 use super::{Builder, RoundsDependencies, RunError, Task, build};
 use crate::events::ServerEvent;
-use crate::log::{Phase, RoundLog};
+use crate::log::Phase;
 use crate::metrics::{Outcome, gauge};
 use crate::round_database::{BuildError, RoundDatabase, spec_of};
 
-impl<L: RoundLog> Task<L> {
+impl Task {
     /// Looks at the log, and does what follows from what is new there.
     pub(super) async fn follow(&mut self) -> Result<(), RunError> {
         self.changes.mark_unchanged();

@@ -12,9 +12,7 @@ use tokio::time::Instant;
 use super::accepting::Batch;
 use super::command::Reply;
 use super::{RunError, Task};
-use crate::log::{
-    LogError, Phase, ProposeError, Record, Role, RoundLog, TableSeal, TokenId, in_use, spent, vacant,
-};
+use crate::log::{LogError, Phase, ProposeError, Record, Role, TableSeal, TokenId, in_use, spent, vacant};
 
 /// A round that is open when a node begins to lead takes deposits for so long at least: those that were on their way come again.
 const GRACE_MS: u64 = 1000;
@@ -46,7 +44,7 @@ pub(super) enum Settled {
     Announced(Round, Reply<Result<Round, String>>, Result<(), ProposeError>),
 }
 
-impl<L: RoundLog> Task<L> {
+impl Task {
     /// Proposes what is due, if this node leads.
     pub(super) async fn lead(&mut self) -> Result<(), RunError> {
         let role = *self.role.borrow();

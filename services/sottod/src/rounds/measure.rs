@@ -9,13 +9,12 @@ use tokio::time::Instant;
 use super::Task;
 use crate::certificate::NOTICE_DAYS;
 use crate::keys::Progress;
-use crate::log::RoundLog;
 use crate::metrics::{Outcome, RoundPart, gauge};
 use crate::round_database::RoundDatabase;
 
 const DAY_MS: u64 = 86_400_000;
 
-impl<L: RoundLog> Task<L> {
+impl Task {
     pub(super) fn tell_progress(&self) {
         let progress = Progress { oldest: self.machine.oldest(), open: self.machine.current() };
         self.surroundings.progress.send_if_modified(|known| core::mem::replace(known, progress) != progress);

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Task;
-use crate::log::{Phase, RoundLog};
+use crate::log::Phase;
 
 /// How far a round has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,7 +34,7 @@ pub struct RoundStatus {
     pub mapping_bytes: Option<usize>,
 }
 
-impl<L: RoundLog> Task<L> {
+impl Task {
     /// The rounds in the log, the newest first.
     pub(super) fn overview(&self) -> Vec<RoundStatus> {
         let state = self.log.state();

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::Task;
 use super::lead::Settled;
 use crate::cluster::NodeId;
-use crate::log::{Record, Role, RoundLog};
+use crate::log::{Record, Role};
 
 /// How often a node says where it is, and whoever leads looks at what was said.
 pub(crate) const EVERY: Duration = Duration::from_secs(5);
@@ -77,7 +77,7 @@ impl Places {
     }
 }
 
-impl<L: RoundLog> Task<L> {
+impl Task {
     /// When this node says next where it is, if it is of a cluster.
     pub(super) fn next_place(&self) -> Option<Instant> {
         self.surroundings.place.as_ref().map(|_| self.places.next)

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::Task;
 use super::lead::Settled;
-use crate::log::{Phase, RoundLog};
+use crate::log::Phase;
 
 /// So many sealed rounds may wait for their databases while one more is open; one if a node keeps only one. One build may thus take
 /// longer than a round before people notice.
@@ -19,7 +19,7 @@ const REPEAT: Duration = Duration::from_secs(4);
 /// The end of a round that is not stored after so long is late.
 const STORED_WITHIN: Duration = Duration::from_millis(500);
 
-impl<L: RoundLog> Task<L> {
+impl Task {
     /// Has the open round wait while too many others do. All nodes see the same, as it stands in the log.
     pub(super) fn notice_waiting(&mut self) {
         let waiting = self.known.values().filter(|phase| **phase == Phase::Sealed).count();

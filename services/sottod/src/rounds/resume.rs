@@ -20,12 +20,12 @@ use crate::population::Population;
 use crate::round_database::Buffers;
 use crate::slots::SlotPool;
 
-impl<L: RoundLog> Task<L> {
+impl Task {
     /// A task that has looked at nothing yet. It takes the rounds in the log up like those that come to stand there; new ones
     /// begin under numbers that were never used.
     pub(super) fn resume(
         surroundings: RoundsDependencies,
-        log: Arc<L>,
+        log: Arc<dyn RoundLog>,
         again: Again,
     ) -> Result<Self, RunError> {
         let parameters = &surroundings.parameters;

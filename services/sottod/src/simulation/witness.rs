@@ -6,7 +6,9 @@ use sotto_protocol::{Deposit, Round};
 use tokio::sync::watch;
 
 use super::ledger::Ledger;
-use crate::log::{Feed, LogError, Proposal, Record, Role, RoundLog, SealedRound, Sequencer, Size, State};
+use crate::log::{
+    Doing, Feed, LogError, Proposal, Record, Role, RoundLog, SealedRound, Sequencer, Size, State,
+};
 
 pub(super) struct Witness<L> {
     pub(super) log: L,
@@ -20,25 +22,29 @@ impl<L: RoundLog> Sequencer for Witness<L> {
         self.log.role()
     }
 
-    async fn propose(&self, records: Vec<Record>) -> Proposal {
-        for record in &records {
-            match record {
-                Record::Publish(round, manifest) => self.ledger.publishing(*round, manifest),
-                Record::Retire(round) => {
-                    if !self.ledger.knows_content_of(*round) {
-                        // The last chance to see it.
-                        let _ = self.sealed(*round).await;
+    fn propose(&self, records: Vec<Record>) -> Doing<'_, Proposal> {
+        Box::pin(async move {
+            for record in &records {
+                match record {
+                    Record::Publish(round, manifest) => self.ledger.publishing(*round, manifest),
+                    Record::Retire(round) => {
+                        if !self.ledger.knows_content_of(*round) {
+                            // The last chance to see it.
+                            let _ = self.sealed(*round).await;
+                        }
+                        self.ledger.retired(*round);
                     }
-                    self.ledger.retired(*round);
+                    _ => {}
                 }
-                _ => {}
             }
-        }
-        self.log.propose(records).await
+            self.log.propose(records).await
+        })
     }
 
-    async fn hand_over(&self) {
-        self.log.hand_over().await;
+    fn hand_over(&self) -> Doing<'_, ()> {
+        Box::pin(async move {
+            self.log.hand_over().await;
+        })
     }
 }
 
@@ -54,22 +60,24 @@ impl<L: RoundLog> Feed for Witness<L> {
         self.log.changes()
     }
 
-    async fn sealed(&self, round: Round) -> Result<SealedRound, LogError> {
-        let sealed = self.log.sealed(round).await?;
-        let mut read = sealed.clone();
-        if self.repeats {
-            // Equal deposits are one, see `arrange`.
-            read.deposits.sort_by_key(Deposit::encode);
-            read.deposits.dedup();
-        }
-        self.ledger.read(read);
-        Ok(sealed)
+    fn sealed(&self, round: Round) -> Doing<'_, Result<SealedRound, LogError>> {
+        Box::pin(async move {
+            let sealed = self.log.sealed(round).await?;
+            let mut read = sealed.clone();
+            if self.repeats {
+                // Equal deposits are one, see `arrange`.
+                read.deposits.sort_by_key(Deposit::encode);
+                read.deposits.dedup();
+            }
+            self.ledger.read(read);
+            Ok(sealed)
+        })
     }
 }
 
 impl<L: RoundLog> RoundLog for Witness<L> {
-    async fn reclaim(&self) -> Result<(), LogError> {
-        self.log.reclaim().await
+    fn reclaim(&self) -> Doing<'_, Result<(), LogError>> {
+        Box::pin(async move { self.log.reclaim().await })
     }
 
     fn size(&self) -> Size {
@@ -80,7 +88,9 @@ impl<L: RoundLog> RoundLog for Witness<L> {
         self.log.failure()
     }
 
-    async fn close(&self) {
-        self.log.close().await;
+    fn close(&self) -> Doing<'_, ()> {
+        Box::pin(async move {
+            self.log.close().await;
+        })
     }
 }

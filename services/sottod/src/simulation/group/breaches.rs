@@ -180,7 +180,7 @@ async fn besieged() -> (DurableLog, Node1, Simulated) {
         let raft = Arc::clone(&raft);
         Box::new(move |joined, _, _| *raft.lock().unwrap() = Some(joined))
     };
-    let group = Group { number: 1, members, joins: false, network: way, joining };
+    let group = Group { number: 1, members, joins: false, network: Box::new(way), joining };
     let options = Options { segment_bytes: 1 << 20, grouped: true, root: None, salts: Box::new(|| Ok(7)) };
     let disk = Simulated::default();
     let log =
@@ -202,7 +202,7 @@ fn calls(name: &'static str, call: impl AsyncFn(&Node1)) {
         lives(&raft, name).await;
         log.close().await;
         let net = Net::new(rng(1, "network"), 0, 3);
-        let network = Way { net, from: 1, power: CancellationToken::new() };
+        let network = Box::new(Way { net, from: 1, power: CancellationToken::new() });
         let members: BTreeMap<u64, String> = (1..=3).map(|number| (number, String::new())).collect();
         let group = Group { number: 1, members, joins: false, network, joining: Box::new(|_, _, _| {}) };
         let options =

@@ -47,7 +47,7 @@ impl Logs {
         let joining = Box::new(move |raft, kept, role| {
             net.joined(number, Member { raft: Some(raft), kept, role });
         });
-        let group = Group { number, members, joins: number > 3, network: way, joining };
+        let group = Group { number, members, joins: number > 3, network: Box::new(way), joining };
         let options = Options {
             segment_bytes: 1 << 20,
             grouped: true,

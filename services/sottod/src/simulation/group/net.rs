@@ -5,13 +5,13 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use openraft::errors::{RPCError, ReplicationClosed, StreamingError, Unreachable};
-use openraft::network::{RPCOption, RaftNetworkFactory, RaftNetworkV2};
+use openraft::errors::{ReplicationClosed, Unreachable};
+use openraft::network::RPCOption;
 use openraft::raft::{
-    AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, TransferLeaderRequest,
-    TransferLeaderResponse, VoteRequest, VoteResponse,
+    AppendEntriesRequest, AppendEntriesResponse, TransferLeaderRequest, TransferLeaderResponse, VoteRequest,
+    VoteResponse,
 };
-use openraft::{BasicNode, OptionalSend, Raft};
+use openraft::{BasicNode, Raft};
 use rand::RngExt;
 use rand::rngs::StdRng;
 use sotto_protocol::server::Account;
@@ -21,7 +21,9 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::forward::{Forward, Forwarded, Lost};
-use crate::log::{RaftSnapshot, Role, StateMachine, TokenId, TypeConfig, Vote};
+use crate::log::{
+    Called, Doing, GroupLink, GroupNetwork, RaftSnapshot, Role, Sent, StateMachine, TokenId, TypeConfig, Vote,
+};
 use crate::peers::Member;
 use crate::rounds::{Place, Rounds};
 use crate::slots::Tenure;
@@ -153,64 +155,60 @@ pub(super) struct Link {
     to: u64,
 }
 
-impl RaftNetworkFactory<TypeConfig> for Way {
-    type Network = Link;
-
-    async fn new_client(&mut self, to: u64, _: &BasicNode) -> Link {
-        Link { way: self.clone(), to }
+impl GroupNetwork for Way {
+    fn reach(&mut self, to: u64, _: &BasicNode) -> Box<dyn GroupLink> {
+        Box::new(Link { way: self.clone(), to })
     }
 }
 
-type Failed = RPCError<TypeConfig>;
-
-impl RaftNetworkV2<TypeConfig> for Link {
-    type SnapshotData = Vec<u8>;
-
-    async fn append_entries(
+impl GroupLink for Link {
+    fn append(
         &mut self,
         request: AppendEntriesRequest<TypeConfig>,
         _: RPCOption,
-    ) -> Result<AppendEntriesResponse<TypeConfig>, Failed> {
-        let answer = self.way.call(self.to, |to| async move { to.raft?.append_entries(request).await.ok() });
-        answer.await.ok_or_else(|| unreachable().into())
+    ) -> Called<'_, AppendEntriesResponse<TypeConfig>> {
+        Box::pin(async move {
+            let answer =
+                self.way.call(self.to, |to| async move { to.raft?.append_entries(request).await.ok() });
+            answer.await.ok_or_else(|| unreachable().into())
+        })
     }
 
-    async fn vote(
+    fn vote(
         &mut self,
         request: VoteRequest<TypeConfig>,
+        before: bool,
         _: RPCOption,
-    ) -> Result<VoteResponse<TypeConfig>, Failed> {
-        let answer = self.way.call(self.to, |to| async move { to.raft?.vote(request).await.ok() });
-        answer.await.ok_or_else(|| unreachable().into())
+    ) -> Called<'_, VoteResponse<TypeConfig>> {
+        let vote = move |to: Member| async move {
+            let raft = to.raft?;
+            if before { raft.pre_vote(request).await.ok() } else { raft.vote(request).await.ok() }
+        };
+        Box::pin(async move { self.way.call(self.to, vote).await.ok_or_else(|| unreachable().into()) })
     }
 
-    async fn pre_vote(
-        &mut self,
-        request: VoteRequest<TypeConfig>,
-        _: RPCOption,
-    ) -> Result<VoteResponse<TypeConfig>, Failed> {
-        let answer = self.way.call(self.to, |to| async move { to.raft?.pre_vote(request).await.ok() });
-        answer.await.ok_or_else(|| unreachable().into())
-    }
-
-    async fn full_snapshot(
+    fn snapshot(
         &mut self,
         vote: Vote,
         snapshot: RaftSnapshot,
-        _: impl Future<Output = ReplicationClosed> + OptionalSend + 'static,
-        _: RPCOption,
-    ) -> Result<SnapshotResponse<TypeConfig>, StreamingError<TypeConfig>> {
-        let install = |to: Member| async move { to.raft?.install_full_snapshot(vote, snapshot).await.ok() };
-        self.way.call(self.to, install).await.ok_or_else(|| unreachable().into())
+        _: Doing<'static, ReplicationClosed>,
+    ) -> Sent<'_> {
+        Box::pin(async move {
+            let install =
+                |to: Member| async move { to.raft?.install_full_snapshot(vote, snapshot).await.ok() };
+            self.way.call(self.to, install).await.ok_or_else(|| unreachable().into())
+        })
     }
 
-    async fn transfer_leader(
+    fn transfer(
         &mut self,
         request: TransferLeaderRequest<TypeConfig>,
         _: RPCOption,
-    ) -> Result<TransferLeaderResponse<TypeConfig>, Failed> {
-        let transfer = |to: Member| async move { to.raft?.handle_transfer_leader(request).await.ok() };
-        self.way.call(self.to, transfer).await.ok_or_else(|| unreachable().into())
+    ) -> Called<'_, TransferLeaderResponse<TypeConfig>> {
+        Box::pin(async move {
+            let transfer = |to: Member| async move { to.raft?.handle_transfer_leader(request).await.ok() };
+            self.way.call(self.to, transfer).await.ok_or_else(|| unreachable().into())
+        })
     }
 }
 

@@ -160,7 +160,7 @@ impl Node {
             let members: BTreeMap<u64, String> =
                 (1..=*voters).map(|number| (number, format!("node{number}:1"))).collect();
             let joining = Box::new(move |raft, kept, role| joining(Some(raft), kept, role));
-            let group = Group { number, members, joins: false, network: way, joining };
+            let group = Group { number, members, joins: false, network: Box::new(way), joining };
             rounds::start(surroundings, async move {
                 let log = DurableLog::start_in_inline(group, log_disk, options, pace).await?;
                 Ok(Witness { log, ledger, repeats: true })

@@ -19,8 +19,8 @@ use crate::config::Config;
 use crate::forward::{Forward, Forwarded, Lost};
 use crate::keys::Progress;
 use crate::log::{
-    Batch, Feed, LogError, MemoryLog, Proposal, ProposeError, Record, Role, RoundLog, SealedRound, Sequencer,
-    Size, State, TokenId,
+    Batch, Doing, Feed, LogError, MemoryLog, Proposal, ProposeError, Record, Role, RoundLog, SealedRound,
+    Sequencer, Size, State, TokenId,
 };
 use crate::manifest_keys::Announcing;
 use crate::metrics::Metrics;
@@ -71,39 +71,43 @@ impl Sequencer for Scripted {
         self.role.subscribe()
     }
 
-    async fn propose(&self, records: Vec<Record>) -> Proposal {
-        // Whatever is written must be read again, or no node could go on.
-        assert!(Batch(records.clone()).is_read_again(), "{records:?}");
-        let fate = (self.judge.lock().unwrap())(&records);
-        match fate {
-            Fate::Stands => self.log.propose(records).await,
-            Fate::Elsewhere => Box::pin(async { Err(ProposeError::Elsewhere) }),
-            Fate::Fails => {
-                let mut gate = self.gate.subscribe();
-                Box::pin(async move {
-                    let _ = gate.wait_for(|open| *open).await;
-                    Err(ProposeError::Elsewhere)
-                })
+    fn propose(&self, records: Vec<Record>) -> Doing<'_, Proposal> {
+        Box::pin(async move {
+            // Whatever is written must be read again, or no node could go on.
+            assert!(Batch(records.clone()).is_read_again(), "{records:?}");
+            let fate = (self.judge.lock().unwrap())(&records);
+            match fate {
+                Fate::Stands => self.log.propose(records).await,
+                Fate::Elsewhere => Box::pin(async { Err(ProposeError::Elsewhere) }),
+                Fate::Fails => {
+                    let mut gate = self.gate.subscribe();
+                    Box::pin(async move {
+                        let _ = gate.wait_for(|open| *open).await;
+                        Err(ProposeError::Elsewhere)
+                    })
+                }
+                Fate::HeardLate => {
+                    let (mut gate, standing) = (self.gate.subscribe(), self.log.propose(records).await);
+                    Box::pin(async move {
+                        let _ = gate.wait_for(|open| *open).await;
+                        standing.await
+                    })
+                }
+                Fate::Never => Box::pin(core::future::pending()),
+                Fate::Waits => {
+                    let (log, mut gate) = (Arc::clone(&self.log), self.gate.subscribe());
+                    Box::pin(async move {
+                        let _ = gate.wait_for(|open| *open).await;
+                        log.propose(records).await.await
+                    })
+                }
             }
-            Fate::HeardLate => {
-                let (mut gate, standing) = (self.gate.subscribe(), self.log.propose(records).await);
-                Box::pin(async move {
-                    let _ = gate.wait_for(|open| *open).await;
-                    standing.await
-                })
-            }
-            Fate::Never => Box::pin(core::future::pending()),
-            Fate::Waits => {
-                let (log, mut gate) = (Arc::clone(&self.log), self.gate.subscribe());
-                Box::pin(async move {
-                    let _ = gate.wait_for(|open| *open).await;
-                    log.propose(records).await.await
-                })
-            }
-        }
+        })
     }
 
-    async fn hand_over(&self) {}
+    fn hand_over(&self) -> Doing<'_, ()> {
+        Box::pin(async {})
+    }
 }
 
 impl Feed for Scripted {
@@ -115,14 +119,14 @@ impl Feed for Scripted {
         self.log.changes()
     }
 
-    async fn sealed(&self, round: Round) -> Result<SealedRound, LogError> {
-        self.log.sealed(round).await
+    fn sealed(&self, round: Round) -> Doing<'_, Result<SealedRound, LogError>> {
+        Box::pin(async move { self.log.sealed(round).await })
     }
 }
 
 impl RoundLog for Scripted {
-    async fn reclaim(&self) -> Result<(), LogError> {
-        Ok(())
+    fn reclaim(&self) -> Doing<'_, Result<(), LogError>> {
+        Box::pin(async move { Ok(()) })
     }
 
     fn size(&self) -> Size {
@@ -133,7 +137,9 @@ impl RoundLog for Scripted {
         self.log.failure()
     }
 
-    async fn close(&self) {}
+    fn close(&self) -> Doing<'_, ()> {
+        Box::pin(async {})
+    }
 }
 
 /// Nobody else answers: calls fail, or nothing is heard of them.
