@@ -3,6 +3,10 @@
 //!
 //! A deposit's way: [`service`](start) -> round log -> sealed round -> batch-coded database -> answers.
 #![forbid(unsafe_code)]
+#![allow(
+    clippy::async_yields_async,
+    reason = "an entry is handed in, and what becomes of it is waited for apart from that"
+)]
 
 // The hostile clients of the integration tests are played here too, and know the crate by its name.
 #[cfg(test)]

@@ -346,13 +346,23 @@ mod tests {
     use rand_chacha::ChaCha8Rng;
     use rand_core::{Rng, SeedableRng};
 
-    use super::{BLOCK, Blocks, Element, Writer, reduced, tuple};
+    use super::{BLOCK, Blocks, Element, FILTER_BITS, Writer, place, reduced, tuple};
 
     #[test]
     fn numbers_are_reduced_modulo_the_prime() {
         for number in [0, 58, 59, u64::MAX - 60, u64::MAX - 59, u64::MAX - 58, u64::MAX - 57, u64::MAX] {
             assert_eq!(reduced(number), number % 0xFFFF_FFFF_FFFF_FFC5);
         }
+    }
+
+    #[test]
+    fn the_first_two_hashes_are_taken_as_they_are() {
+        let places = |number| place(u64::MAX, u64::MAX - 1, number);
+        assert_eq!(u64::from(places(0)), u64::MAX % FILTER_BITS);
+        assert_eq!(u64::from(places(1)), (u64::MAX - 1) % FILTER_BITS);
+        // Both are beyond the prime, and the sum as well.
+        assert_ne!([0, 1].map(places), [58, 57].map(|reduced| reduced % FILTER_BITS as u32));
+        assert_eq!(u64::from(place(5, 1000, 2)), 2005 % FILTER_BITS);
     }
 
     /// The server writes filters with the crate: what is read here otherwise would be boxes that are not found.

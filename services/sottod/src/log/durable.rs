@@ -226,7 +226,7 @@ impl Sequencer for DurableLog {
             let (responder, answer) = ProgressResponder::complete_only();
             let handed_in = self.raft.client_write_ff(Batch(records), Some(responder)).await;
             let writer = self.kept.writer.clone();
-            Box::pin(async move {
+            let proposal: Proposal = Box::pin(async move {
                 let failed = || ProposeError::Log(writer.failure("the group takes no entries"));
                 handed_in.map_err(|_| failed())?;
                 match answer.await.map_err(|_| failed())? {
@@ -236,7 +236,8 @@ impl Sequencer for DurableLog {
                     },
                     Err(_) => Err(ProposeError::Elsewhere),
                 }
-            }) as Proposal
+            });
+            proposal
         })
     }
 

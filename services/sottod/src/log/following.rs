@@ -255,7 +255,8 @@ impl Sequencer for FollowingLog {
     }
 
     fn propose(&self, _: Vec<Record>) -> Doing<'_, Proposal> {
-        Box::pin(async { Box::pin(async { Err(ProposeError::Elsewhere) }) as Proposal })
+        let proposal: Proposal = Box::pin(async { Err(ProposeError::Elsewhere) });
+        Box::pin(core::future::ready(proposal))
     }
 
     fn hand_over(&self) -> Doing<'_, ()> {

@@ -71,7 +71,8 @@ impl Sequencer for MemoryLog {
             }
             drop(state);
             self.changes.send_replace(());
-            Box::pin(async { result }) as Proposal
+            let proposal: Proposal = Box::pin(async { result });
+            proposal
         })
     }
 
