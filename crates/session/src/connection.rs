@@ -16,8 +16,8 @@ use crate::transport::{Peers, channel_on, endpoint};
 use crate::{Announced, ConnectError, ConnectionSettings, Dial, Session, Tcp, check, verify};
 
 /// Flow-control window of one stream: at 20 ms of round trip still 200 MB/s.
-const STREAM_WINDOW: u32 = 4 * 1024 * 1024;
-const CONNECTION_WINDOW: u32 = 16 * 1024 * 1024;
+const STREAM_WINDOW: u32 = 4 << 20;
+const CONNECTION_WINDOW: u32 = 16 << 20;
 
 /// A connection to a server, without a session.
 #[derive(Clone)]

@@ -21,6 +21,20 @@ use crate::{Announced, ConnectError, ConnectionSettings};
 /// that change something; each costs signatures to be verified.
 const IDLE_ANNOUNCEMENTS_MAX: usize = 8;
 
+/// How many announcements of a `Watch` had no consequence.
+#[derive(Default)]
+struct Idle(usize);
+
+impl Idle {
+    fn may_go_on(&self) -> Result<(), Failure> {
+        if self.0 < IDLE_ANNOUNCEMENTS_MAX { Ok(()) } else { Err(Failure::Flood) }
+    }
+
+    fn heard(&mut self, has_consequence: bool) {
+        self.0 += usize::from(!has_consequence);
+    }
+}
+
 /// A session of one account. Every call fails with [`Failure`]: refused, unreachable, or nonsense.
 #[derive(Clone)]
 pub struct Session {
@@ -117,17 +131,13 @@ impl Session {
         let call = client.watch(proto::WatchRequest { session: self.token.clone() });
         let stream = within(self.settings.call_timeout, call).await?;
         let (announced, root) = (Arc::clone(&self.announced), self.root_key());
-        let mut idle = 0;
+        let mut idle = Idle::default();
         Ok(stream.map(move |event| {
             let news = round_news(event?)?;
             if let RoundNews::Announced(now) = &news {
                 // Before any signature is looked at, by whoever hears of it, too.
-                if idle >= IDLE_ANNOUNCEMENTS_MAX {
-                    return Err(Failure::Flood);
-                }
-                if !take_over(&mut lock(&announced), now, &root) {
-                    idle += 1;
-                }
+                idle.may_go_on()?;
+                idle.heard(take_over(&mut lock(&announced), now, &root));
             }
             Ok(news)
         }))
@@ -428,9 +438,9 @@ mod tests {
     use ed25519_dalek::SigningKey;
     use sotto_protocol::{Round, ServerParameters};
     use sotto_wire::root::endorse;
-    use sotto_wire::{Announced, RootKey};
+    use sotto_wire::{Announced, Failure, RootKey};
 
-    use super::{newest, take_over};
+    use super::{Idle, newest, take_over};
     use crate::check::tests::parameters;
 
     #[test]
@@ -454,6 +464,17 @@ mod tests {
         assert_eq!(now(&announced(&longer)), announced(&first));
         assert_eq!(now(&announced(&second)), announced(&second));
         assert_eq!(now(&announced(&first)), announced(&second));
+    }
+
+    #[test]
+    fn so_many_announcements_without_consequence_are_looked_at_and_no_more() {
+        let mut idle = Idle::default();
+        for _ in 0..8 {
+            idle.heard(true);
+            assert!(idle.may_go_on().is_ok());
+            idle.heard(false);
+        }
+        assert!(matches!(idle.may_go_on(), Err(Failure::Flood)));
     }
 
     #[test]
