@@ -104,7 +104,11 @@ impl Woven {
 }
 
 /// Weaves these changes of a file into it; those which cannot be stay out of `pieces`.
-pub(crate) fn weave(text: &str, mutants: &BTreeMap<u32, &Mutant>) -> Result<Woven> {
+pub(crate) fn weave(
+    text: &str,
+    mutants: &BTreeMap<u32, &Mutant>,
+    evaluated: &BTreeSet<String>,
+) -> Result<Woven> {
     let file = syn::parse_file(text)?;
     let mut finder = Finder {
         text,
@@ -114,6 +118,8 @@ pub(crate) fn weave(text: &str, mutants: &BTreeMap<u32, &Mutant>) -> Result<Wove
         may_be_constant: 0,
         constants: BTreeSet::new(),
         refused: BTreeSet::new(),
+        chained: BTreeSet::new(),
+        evaluated,
     };
     for (number, mutant) in mutants {
         finder.wanted.entry((place(mutant.genre), mutant.start)).or_default().push((*number, mutant));
@@ -143,6 +149,10 @@ struct Finder<'a> {
     may_be_constant: usize,
     constants: BTreeSet<u32>,
     refused: BTreeSet<u32>,
+    /// Where the conjunctions stand of which an operand binds names.
+    chained: BTreeSet<usize>,
+    /// Functions that the compiler evaluates.
+    evaluated: &'a BTreeSet<String>,
 }
 
 impl Finder<'_> {
@@ -165,7 +175,10 @@ impl Finder<'_> {
     }
 
     fn body(&mut self, signature: &syn::Signature, block: &syn::Block) {
+        // One that the compiler evaluates would be another one there than where it is run.
+        let evaluated = self.evaluated.contains(&signature.ident.to_string());
         let constant = signature.constness.is_some();
+        self.constant += usize::from(constant && evaluated);
         self.may_be_constant += usize::from(constant);
         if let Some(first) = block.stmts.first() {
             let at = first.span().byte_range().start;
@@ -174,6 +187,20 @@ impl Finder<'_> {
         }
         visit::visit_block(self, block);
         self.may_be_constant -= usize::from(constant);
+        self.constant -= usize::from(constant && evaluated);
+    }
+
+    /// Whether this is of a conjunction that binds names; it is asked of the outer ones first.
+    fn is_chained(&mut self, binary: &syn::ExprBinary) -> bool {
+        if binds(&binary.left) || binds(&binary.right) {
+            let mut at = binary;
+            self.chained.insert(at.op.span().byte_range().start);
+            while let syn::Expr::Binary(left) = &*at.left {
+                self.chained.insert(left.op.span().byte_range().start);
+                at = left;
+            }
+        }
+        self.chained.contains(&binary.op.span().byte_range().start)
     }
 
     fn constant(&mut self, visit: impl FnOnce(&mut Self)) {
@@ -254,7 +281,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         let (left, right) = (binary.left.span().byte_range(), binary.right.span().byte_range());
         let operator = || self.text[binary.op.span().byte_range()].to_owned();
         let kind = match binary.op {
-            Op::And(_) | Op::Or(_) if binds(&binary.left) || binds(&binary.right) => {
+            Op::And(_) | Op::Or(_) if self.is_chained(binary) => {
                 self.refused.extend(changes.iter().map(|(number, _)| *number));
                 None
             }

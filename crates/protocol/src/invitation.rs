@@ -193,6 +193,14 @@ mod tests {
     }
 
     #[test]
+    fn an_invitation_has_the_form_by_which_it_is_found() {
+        let text = invitation().to_string();
+        let (prefix, characters) = Invitation::FORM;
+        assert!(text.starts_with(prefix));
+        assert_eq!(text.len(), characters);
+    }
+
+    #[test]
     fn an_invitation_survives_being_copied_by_people() {
         let text = format!("  {}\n", invitation().to_string().to_uppercase());
         let copied: Invitation = text.parse().unwrap();

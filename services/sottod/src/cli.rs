@@ -7,6 +7,7 @@
 mod backup;
 mod cluster;
 mod keys;
+mod logging;
 mod node;
 mod rotate;
 mod serve;
@@ -17,10 +18,8 @@ mod transfer;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::str::FromStr as _;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
-use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
@@ -28,8 +27,6 @@ use crate::{Summary, check_log};
 
 const FAILED: u8 = 1;
 const MISCONFIGURED: u8 = 2;
-/// What is told, of which part of the program, where `RUST_LOG` does not say it.
-const TOLD_OF: &str = "info,openraft=error";
 
 /// The round server of Sotto, a chat that hides who talks with whom.
 ///
@@ -135,11 +132,10 @@ pub fn command() -> clap::Command {
 /// Reads the command line and does what it says.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let said = std::env::var("RUST_LOG").ok().filter(|said| !said.is_empty());
-    let told_of = match Targets::from_str(said.as_deref().unwrap_or(TOLD_OF)) {
+    let told_of = match logging::told_of(std::env::var_os("RUST_LOG")) {
         Ok(told_of) => told_of,
         Err(error) => {
-            eprintln!("sottod: RUST_LOG is not as in {TOLD_OF}: {error}");
+            eprintln!("sottod: {error}");
             return ExitCode::from(MISCONFIGURED);
         }
     };

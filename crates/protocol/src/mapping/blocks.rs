@@ -360,9 +360,10 @@ mod tests {
         let places = |number| place(u64::MAX, u64::MAX - 1, number);
         assert_eq!(u64::from(places(0)), u64::MAX % FILTER_BITS);
         assert_eq!(u64::from(places(1)), (u64::MAX - 1) % FILTER_BITS);
-        // Both are beyond the prime, and the sum as well.
-        assert_ne!([0, 1].map(places), [58, 57].map(|reduced| reduced % FILTER_BITS as u32));
-        assert_eq!(u64::from(place(5, 1000, 2)), 2005 % FILTER_BITS);
+        // The third is the sum of both, modulo 2^64 and then the prime.
+        let third = |one, other| u64::from(place(one, other, 2));
+        assert_eq!(third(5, 1000), 2005 % FILTER_BITS);
+        assert_eq!(third(u64::MAX, 0), 58 % FILTER_BITS);
     }
 
     /// The server writes filters with the crate: what is read here otherwise would be boxes that are not found.

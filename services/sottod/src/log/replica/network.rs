@@ -119,3 +119,6 @@ impl RaftNetworkV2<TypeConfig> for Link {
         self.link()?.transfer(request, option).await
     }
 }
+
+#[cfg(test)]
+mod tests;

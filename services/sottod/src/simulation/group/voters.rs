@@ -112,3 +112,23 @@ fn a_node_whose_log_is_lost_ends_nobody_else() {
         assert!(logs.goes_on(leader).await, "the node that leads has ended");
     });
 }
+
+#[test]
+fn a_node_that_was_cut_off_and_comes_back_unseats_nobody() {
+    play(async |logs| {
+        let term = |number| match logs.net.role(number) {
+            Some(Role::Leads { term }) => Some(term),
+            _ => None,
+        };
+        let (leader, _, [apart, _]) = logs.leader();
+        let before = term(leader);
+        for other in (1..=4).filter(|other| *other != apart) {
+            logs.net.cut(other, apart);
+            logs.net.cut(apart, other);
+        }
+        sleep(Duration::from_secs(10)).await;
+        logs.net.heal();
+        sleep(Duration::from_secs(5)).await;
+        assert_eq!(term(leader), before);
+    });
+}
