@@ -10,6 +10,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
 
+use crate::evaluated::evaluated;
 use crate::list::{Genre, Mutant, Place};
 use crate::weave::{self, ALLOWED, ASKED, Woven};
 
@@ -116,9 +117,13 @@ impl Tree {
                 of_file.insert(*number, mutant);
             }
         }
+        let sources = sources(Path::new(root).parent().context("no folder")?)?;
+        let texts: Vec<String> = sources.iter().map(|file| self.original(file)).collect::<Result<_>>()?;
+        let evaluated = evaluated(&texts)?;
         let mut all_woven = BTreeMap::new();
         for (file, mutants) in files {
-            let mut woven = weave::weave(&self.original(file)?, &mutants).with_context(|| file.to_owned())?;
+            let mut woven =
+                weave::weave(&self.original(file)?, &mutants, &evaluated).with_context(|| file.to_owned())?;
             if file == root {
                 woven.stand_behind(ALLOWED);
                 woven.text.push_str(ASKED);
@@ -166,6 +171,20 @@ fn offset(text: &str, (line, column): Place) -> Result<usize> {
     let start: usize = text.split_inclusive('\n').take(line - 1).map(str::len).sum();
     let rest = &text[start..];
     Ok(start + rest.char_indices().nth(column - 1).context("beyond the line")?.0)
+}
+
+/// All sources in a folder.
+fn sources(folder: &Path) -> Result<Vec<String>> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            all.extend(sources(&path)?);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            all.push(path.to_str().context("path")?.to_owned());
+        }
+    }
+    Ok(all)
 }
 
 /// Of each package the file of its library.

@@ -2,8 +2,9 @@
 //!
 //! To build anew for every change takes most of the time. Here all changes are woven into one build, each behind a question
 //! whether it is the one that is tried; a first run of every test shows which changes it meets, and a change is tried with
-//! those tests alone, the quick ones first. What cannot be woven (constants and the functions of which they are computed, what the
-//! compiler refuses) is built and tried on its own, which `--alone` does and nothing else: after the others, as it also takes what the compiler alone evaluates.
+//! those tests alone, the quick ones first. What cannot be woven (constants and the functions of which they are computed, what
+//! the compiler refuses) is built and tried on its own, which `--alone` does and nothing else: after the others, as it also takes
+//! what the compiler alone evaluates.
 //!
 //! `mutants TREE OUT --of PACKAGE ... [--with PACKAGE ...] [--sample N] [--names FILE] [--alone]`. `TREE` is a copy of the
 //! repository that is changed. What was tried is in `OUT/outcomes.txt`, a line for each; what stands there is not tried
