@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::support::{Person, client, config, is_report, loopback, pair, settings};
+use crate::support::{Person, client, closed, config, is_late, is_report, loopback, pair, settings};
 use sotto::{Address, Store};
 use sotto_participant::host::{Dial, Dialled, Pending, System, Work, now};
 use sotto_participant::{Event, Participant};
@@ -14,7 +14,7 @@ use sottod::Config;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn texts_travel_both_ways_and_one_who_leaves_disturbs_nobody() {
-    let server = sottod::start(mpir::noop(), config(loopback())).unwrap();
+    let server = sottod::start(mpir::noop(), closed(loopback())).unwrap();
     let settings = settings(&server);
     let (alice, bob) = pair(&settings).await;
     let mut alice = Person::start(alice, None, &settings).await;
@@ -34,17 +34,15 @@ async fn texts_travel_both_ways_and_one_who_leaves_disturbs_nobody() {
     assert_eq!(gone.conversations()[0].queued, 0);
     while alice.events.try_recv().is_ok() {}
     for _ in 0..4 {
-        let seen = alice.until("round", is_report).await;
-        let Some(Event::RoundReport(report)) = seen.last() else { panic!("{seen:?}") };
-        assert!(report.complete, "{seen:?}");
+        alice.round().await;
     }
 
     // Who comes back finds what was said meanwhile.
     alice.say("Still there?").await;
     let mut bob = Person::start(gone, None, &settings).await;
     let seen = bob.hears("Still there?").await;
-    let alarm = |event: &Event| matches!(event, Event::Notice(Notice::Warning(_)) | Event::Trouble { .. });
-    assert!(!seen.iter().any(alarm), "coming back is no reason for alarm: {seen:?}");
+    let alarm = |event: &&Event| matches!(event, Event::Notice(Notice::Warning(_)) | Event::Trouble { .. });
+    assert!(seen.iter().filter(alarm).all(is_late), "coming back is no reason for alarm: {seen:?}");
     alice.handle.stop().await.unwrap();
     bob.handle.stop().await.unwrap();
     server.shutdown().await.unwrap();
@@ -91,7 +89,7 @@ async fn a_change_of_parameters_ends_the_session_and_is_taken_over_by_the_next()
 #[tokio::test(flavor = "multi_thread")]
 async fn texts_travel_with_every_batch_code() {
     for (code, buckets) in [(CodeKind::Hybrid, Some(18)), (CodeKind::Single, None)] {
-        let server = sottod::start(mpir::noop(), Config { code, buckets, ..config(loopback()) }).unwrap();
+        let server = sottod::start(mpir::noop(), Config { code, buckets, ..closed(loopback()) }).unwrap();
         let settings = settings(&server);
         let (alice, bob) = pair(&settings).await;
         let mut alice = Person::start(alice, None, &settings).await;
@@ -100,9 +98,7 @@ async fn texts_travel_with_every_batch_code() {
         bob.hears("Which code is this?").await;
         bob.say("It makes no difference.").await;
         alice.hears("It makes no difference.").await;
-        let seen = alice.until("round", is_report).await;
-        let Some(Event::RoundReport(report)) = seen.last() else { panic!("{seen:?}") };
-        assert!(report.complete && !report.dummy, "{seen:?}");
+        alice.round().await;
         alice.handle.stop().await.unwrap();
         bob.handle.stop().await.unwrap();
         server.shutdown().await.unwrap();
@@ -127,9 +123,7 @@ async fn travel_by_slots(engine: Arc<dyn mpir::Engine>, code: CodeKind) {
     let data = tempfile::tempdir().unwrap();
     let start = |listen| {
         let data = Some(data.path().to_owned());
-        let mode = RoundMode::ClosedLoop;
-        let config = config(listen);
-        let config = Config { data, mode, round_ms: 50, seed_segments: Some(2), buckets: Some(12), ..config };
+        let config = Config { data, seed_segments: Some(2), buckets: Some(12), ..closed(listen) };
         sottod::start(Arc::clone(&engine), Config { code, ..config }).unwrap()
     };
     let server = start(loopback());
@@ -152,14 +146,10 @@ async fn travel_by_slots(engine: Arc<dyn mpir::Engine>, code: CodeKind) {
     bob.say("In my slot.").await;
     bob.hears("Where are you?").await;
     alice.hears("In my slot.").await;
-    let seen = alice.until("round", is_report).await;
-    let Some(Event::RoundReport(report)) = seen.last() else { panic!("{seen:?}") };
-    assert!(report.complete && !report.dummy && report.mapping.bytes == 0, "{seen:?}");
+    assert_eq!(alice.round().await.mapping.bytes, 0);
     let mut named = 0;
     for _ in 0..2 * code.epoch_rounds() {
-        let seen = alice.until("round", is_report).await;
-        let Some(Event::RoundReport(report)) = seen.last() else { panic!("{seen:?}") };
-        assert!(report.complete && !report.dummy, "{seen:?}");
+        let report = alice.round().await;
         named += u64::from(report.query.bytes == 32);
     }
     // Keys are replaced once in 64 rounds, and then one more is sent whole.
@@ -181,8 +171,7 @@ async fn travel_by_slots(engine: Arc<dyn mpir::Engine>, code: CodeKind) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rounds_in_closed_loop_go_on_when_everybody_is_done() {
-    let closed = Config { mode: RoundMode::ClosedLoop, round_ms: 50, ..config(loopback()) };
-    let server = sottod::start(mpir::noop(), closed).unwrap();
+    let server = sottod::start(mpir::noop(), closed(loopback())).unwrap();
     let settings = settings(&server);
     let (alice, bob) = pair(&settings).await;
     let mut alice = Person::start(alice, None, &settings).await;
