@@ -5,7 +5,7 @@ use crate::Round;
 use crate::group::Group;
 use crate::group::change::{CHANGE_ROUNDS, HELD_UP_ROUNDS, RENEW_ROUNDS};
 use crate::group::keys::{News, Task, bit};
-use crate::group::rekey::Rekey;
+use crate::group::rekey::{Farewell, Rekey};
 use crate::reaction::REACTION_ROUNDS;
 use crate::secret::Secret;
 
@@ -75,7 +75,7 @@ fn who_was_heard_under_new_keys_has_them() {
     );
     let mut alice = changing(None);
     alice.heard_changed(1);
-    alice.take_farewell(&super::Farewell::new([4; 16], 2, &key(2))).unwrap();
+    alice.take_farewell(&Farewell::new([4; 16], 2, &key(2))).unwrap();
     alice.tend(Round(2 * SINCE));
     assert_eq!(
         alice.members.iter().map(|peer| peer.chain.is_some()).collect::<Vec<_>>(),
@@ -108,12 +108,12 @@ fn a_removal_waits_for_a_change_that_is_under_way_for_a_time_only() {
 #[test]
 fn keys_for_one_alone_are_made_to_remove_somebody_and_for_nothing_else() {
     let mut alice = group(0);
-    alice.take_farewell(&super::Farewell::new([4; 16], 2, &key(2))).unwrap();
+    alice.take_farewell(&Farewell::new([4; 16], 2, &key(2))).unwrap();
     assert_eq!(alice.tend(Round(SINCE)), Task::NewKeys, "one remains beside her");
     alice.remove(1).unwrap();
     assert_eq!(alice.tend(Round(2 * SINCE)), Task::NewKeys);
     alice.keep(1);
-    alice.take_farewell(&super::Farewell::new([4; 16], 1, &key(1))).unwrap();
+    alice.take_farewell(&Farewell::new([4; 16], 1, &key(1))).unwrap();
     assert_eq!(alice.tend(Round(3 * SINCE)), Task::Nothing);
     assert_eq!(alice.remove(1).err(), Some(crate::Error::Unknown(crate::error::Unknown::Member)));
 }

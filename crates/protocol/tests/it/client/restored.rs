@@ -299,6 +299,10 @@ fn heard(world: &World, client: usize, said: &str) -> bool {
     world.texts(client).iter().any(|(_, text)| text == said)
 }
 
+fn all_heard(world: &World, who: &[usize], said: &str) -> bool {
+    who.iter().all(|client| heard(world, *client, said))
+}
+
 /// It believed the member gone, who read on: the keys that it made had the number of others that all had already.
 #[test]
 fn attack_a8_a_restored_keeper_removes_whom_it_removes() {
@@ -332,14 +336,9 @@ fn attack_a8_a_restored_keeper_is_heard_again() {
         }
         world.run(16);
         world.say(KEEPER, "crew", "I am back");
-        world.run(5000);
-        for other in [1, 2, DAVE] {
-            assert!(
-                heard(&world, other, "I am back") || (leaves && other == DAVE),
-                "{after} {leaves} {}",
-                FOUR[other]
-            );
-        }
+        let others = if leaves { &[1, 2][..] } else { &[1, 2, DAVE] };
+        world.run_until(5000, |world| all_heard(world, others, "I am back"));
+        assert!(all_heard(&world, others, "I am back"), "{after} {leaves}");
         world.say(1, "crew", "so are we");
         world.run(64);
         assert!(heard(&world, KEEPER, "so are we") && heard(&world, 2, "so are we"));
@@ -357,10 +356,8 @@ fn attack_a8_a_restored_keeper_who_hears_nobody_makes_keys_by_itself() {
     world.notices = vec![Vec::new(); 4];
     world.run(16);
     world.say(KEEPER, "crew", "I am back");
-    world.run(2200);
-    for other in [1, 2, DAVE] {
-        assert!(heard(&world, other, "I am back"), "{}", FOUR[other]);
-    }
+    world.run_until(2200, |world| all_heard(world, &[1, 2, DAVE], "I am back"));
+    assert!(all_heard(&world, &[1, 2, DAVE], "I am back"));
 }
 
 /// A keeper who does not know any more that it removed somebody gives that one the next keys. The others are told, and it
@@ -376,7 +373,7 @@ fn attack_a8_a_keeper_restored_to_before_it_removed_somebody_is_told_on() {
     world.clients[KEEPER] = Client::restore(&backup).unwrap();
     world.notices = vec![Vec::new(); 4];
     world.say(KEEPER, "crew", "I am back");
-    world.run(5000);
+    world.run_until(5000, |world| all_heard(world, &[1, 2], "I am back"));
     for other in [1, 2] {
         assert!(heard(&world, other, "I am back"), "{}", FOUR[other]);
         let conversation = world.id(other, "crew");
@@ -409,8 +406,9 @@ fn attack_a8_a_restored_member_of_a_group_is_heard_again() {
         world.clients[1] = Client::restore(&backup).unwrap();
         world.notices = vec![Vec::new(); 4];
         world.say(1, "crew", "I am back");
-        world.run(5000);
-        assert!(heard(&world, KEEPER, "I am back") && heard(&world, 2, "I am back"));
+        let others = if removed { &[KEEPER, 2][..] } else { &[KEEPER, 2, DAVE] };
+        world.run_until(5000, |world| all_heard(world, others, "I am back"));
+        assert!(all_heard(&world, others, "I am back"));
         assert_eq!(heard(&world, DAVE, "I am back"), !removed);
         world.say(2, "crew", "so are we");
         world.run(64);

@@ -193,6 +193,14 @@ impl World {
         }
     }
 
+    /// Runs until something is so, and no more than so many rounds.
+    pub(crate) fn run_until(&mut self, rounds: u64, reached: impl Fn(&Self) -> bool) {
+        let end = self.round + rounds;
+        while self.round < end && !reached(self) {
+            self.run(16.min(end - self.round));
+        }
+    }
+
     /// Runs until nobody's keys of two are to be renewed any more.
     pub(crate) fn renew(&mut self) {
         let renews = |client: &Client| {
