@@ -1,4 +1,4 @@
-//! [`sottod::fuzzing::log_segment`].
+//! [`sotto_log::fuzzing::log_segment`].
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| sottod::fuzzing::log_segment(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| sotto_log::fuzzing::log_segment(bytes));

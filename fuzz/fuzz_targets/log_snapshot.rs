@@ -1,4 +1,4 @@
-//! [`sottod::fuzzing::log_snapshot`].
+//! [`sotto_log::fuzzing::log_snapshot`].
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| sottod::fuzzing::log_snapshot(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| sotto_log::fuzzing::log_snapshot(bytes));

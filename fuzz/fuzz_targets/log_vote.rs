@@ -1,4 +1,4 @@
-//! [`sottod::fuzzing::log_vote`].
+//! [`sotto_log::fuzzing::log_vote`].
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| sottod::fuzzing::log_vote(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| sotto_log::fuzzing::log_vote(bytes));

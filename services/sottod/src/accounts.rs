@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 
 use crate::config::Limits;
 use crate::connections::ConnectionHandle;
-use crate::slots::Tenure;
+use sotto_log::Tenure;
 
 pub(crate) type Session = [u8; 32];
 /// Time of issue | random | authenticator.

@@ -28,8 +28,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::announcement::NEXT;
 use crate::data::DataError;
-use crate::log::LogError;
 use crate::manifest_keys::is_file;
+use sotto_log::LogError;
 
 pub(crate) use archive::{Checked, check};
 pub(crate) use restore::{Restored, restore};

@@ -24,7 +24,7 @@ mod transfer;
 
 use serde::{Deserialize, Serialize};
 
-use crate::log::Change;
+use sotto_log::Change;
 
 pub(crate) use announce::{NextKey, OpenRound, Rotated};
 pub(crate) use ask::{AskError, ask};

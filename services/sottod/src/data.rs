@@ -35,14 +35,14 @@ use crate::config::Config;
 use crate::control::{Backups, Socket, SocketError};
 use crate::host::unix_now;
 use crate::identity::{CertificateFiles, Identity};
-use crate::log::offline::{self, LoggedRound, Summary};
-use crate::log::{
-    Directory, Disk, DurableLog, FollowingLog, Group, Kept, LogError, LogFiles, Options, PinnedFile, Role,
-    Upstream, pin_at_rest,
-};
 use crate::secrets::IdentityError;
 use crate::seeds::SEGMENTS;
 use crate::server::{StartError, first_rounds};
+use sotto_log::offline::{self, LoggedRound, Summary};
+use sotto_log::{
+    Directory, Disk, DurableLog, FollowingLog, Group, Kept, LogError, LogFiles, Options, PinnedFile, Role,
+    Upstream, pin_at_rest,
+};
 
 const LOCK: &str = "lock";
 const LOG: &str = "log";
@@ -459,7 +459,12 @@ mod tests {
     use std::fs::{self, File};
     use std::path::{Path, PathBuf};
 
-    use super::{DataError, LOCK, changed_by_making, create, take_one};
+    use sotto_log::RoundLog as _;
+    use sotto_log::testing::Verbs as _;
+    use sotto_protocol::deposit::BOX_BYTES;
+    use sotto_protocol::{Deposit, Label, Round, SealedBox, UnixMillis};
+
+    use super::{DataDirectory, DataError, LOCK, changed_by_making, check_log, create, read_log, take_one};
 
     #[test]
     fn every_process_takes_another_directory_of_a_pool() {
@@ -490,5 +495,26 @@ mod tests {
         fs::create_dir_all(there.join("a/b/c")).unwrap();
         assert_eq!(changed_by_making(&there.join("a/b/c/log")), missing[2..]);
         assert_eq!(changed_by_making(Path::new("data/log")), [Path::new("."), Path::new("data")]);
+    }
+
+    fn deposits(labels: core::ops::Range<u8>) -> Vec<Deposit> {
+        labels
+            .map(|label| Deposit { label: Label([label; 16]), sealed: SealedBox([label; BOX_BYTES]) })
+            .collect()
+    }
+
+    /// A node that led may have written deposits for a round that another one has sealed before they counted.
+    #[tokio::test]
+    async fn deposits_that_were_refused_are_no_fault_of_a_log_and_in_no_round() {
+        const ROUND: Round = Round(5);
+        let data = tempfile::tempdir().unwrap();
+        let log = DataDirectory::open(data.path(), None).unwrap().split().2.open().await.unwrap();
+        log.open(ROUND).await.unwrap();
+        log.append(ROUND, deposits(1..9), Vec::new(), None).await.unwrap();
+        log.seal(ROUND, [1; 32], None, UnixMillis(1)).await.unwrap();
+        assert!(log.append(ROUND, deposits(9..12), Vec::new(), None).await.is_err());
+        log.close().await;
+        assert_eq!(check_log(data.path()).unwrap().deposits, 8);
+        assert_eq!(read_log(data.path()).unwrap()[&ROUND].deposits.len(), 8);
     }
 }

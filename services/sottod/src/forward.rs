@@ -6,9 +6,9 @@ use sotto_protocol::server::Account;
 use sotto_protocol::{Deposit, Round};
 use sotto_wire::Refused;
 
-use crate::log::TokenId;
 use crate::rounds::Place;
-use crate::slots::Tenure;
+use sotto_log::Tenure;
+use sotto_log::TokenId;
 
 /// What becomes of something that was sent on.
 pub(crate) type Forwarded<T> = Pin<Box<dyn Future<Output = Result<T, Lost>> + Send>>;

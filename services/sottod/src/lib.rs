@@ -3,10 +3,6 @@
 //!
 //! A deposit's way: [`service`](start) -> round log -> sealed round -> batch-coded database -> answers.
 #![forbid(unsafe_code)]
-#![allow(
-    clippy::async_yields_async,
-    reason = "an entry is handed in, and what becomes of it is waited for apart from that"
-)]
 
 // The hostile clients of the integration tests are played here too, and know the crate by its name.
 #[cfg(test)]
@@ -36,7 +32,6 @@ mod incoming;
 mod key_file;
 mod keys;
 mod largest;
-mod log;
 mod machine;
 mod manifest_keys;
 mod members;
@@ -74,10 +69,6 @@ pub use host::unix_now;
 pub use identity::CertificateFiles;
 pub use key_file::KeyFileError;
 pub use keys::key_memory_bytes;
-pub use log::LogError;
-#[doc(hidden)]
-pub use log::fuzzing;
-pub use log::offline::{LoggedRound, Summary};
 pub use members::MemberStatus;
 pub use membership::{Followed, NodeStatus};
 pub use operations::Status;
@@ -86,4 +77,6 @@ pub use rounds::{RoundPhase, RoundStatus, RunError};
 pub use secrets::IdentityError;
 pub use seeds::SEGMENTS;
 pub use server::{Running, StartError, start};
+pub use sotto_log::LogError;
+pub use sotto_log::offline::{LoggedRound, Summary};
 pub use usage::Usage;

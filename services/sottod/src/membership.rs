@@ -18,10 +18,10 @@ use crate::cluster::{Cluster, NodeId};
 use crate::config::{Config, ConfigError};
 use crate::data::DataLog;
 use crate::forward::Forward;
-use crate::log::{Group, Role};
 use crate::peers::{FOLLOWERS, Joined, Member, Network, PeerService, Relay, Upstreams, Ways, listen};
 use crate::rounds::{self, Place, Rounds, RoundsDependencies, RunError};
 use crate::server::{StartError, bind};
+use sotto_log::{Group, Role};
 
 /// A node of a cluster, as its operator sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -25,7 +25,7 @@ use tokio::sync::watch;
 
 pub(crate) use feed::FOLLOWERS;
 
-use crate::log::{Kept, Role, StateMachine, TypeConfig};
+use sotto_log::{Kept, Role, StateMachine, TypeConfig};
 
 #[cfg(test)]
 pub(crate) use convert::{put_append, put_ballot, put_vote};

@@ -16,8 +16,8 @@ use sotto_protocol::{BloomMapping, Deposit, Label, MANIFEST_VERSION, ServerParam
 use sotto_wire::{RootKey, limits};
 
 use crate::largest::sizes_fit;
-use crate::log::{SealedRound, TableSeal};
 use crate::reused::{Left, Taken, fit};
+use sotto_log::{SealedRound, TableSeal};
 
 /// Memory that rounds are built in, to be used by the next ones.
 #[derive(Clone, Default)]
@@ -276,7 +276,7 @@ pub(crate) enum BuildError {
     #[error(transparent)]
     Engine(#[from] mpir::Error),
     #[error(transparent)]
-    Log(#[from] crate::log::LogError),
+    Log(#[from] sotto_log::LogError),
     #[error("the computation failed")]
     Compute,
 }
@@ -293,7 +293,7 @@ mod tests {
     use sotto_wire::RootKey;
 
     use super::{Buffers, RoundDatabase};
-    use crate::log::{SealedRound, TableSeal};
+    use sotto_log::{SealedRound, TableSeal};
 
     fn deposits(labels: impl Iterator<Item = u64>) -> Vec<Deposit> {
         let deposit = |(number, named): (u64, u64)| {

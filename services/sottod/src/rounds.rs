@@ -36,13 +36,13 @@ use crate::events::ServerEvent;
 use crate::forward::Forward;
 use crate::host::Host;
 use crate::keys::Progress;
-use crate::log::{Doing, LogError, Phase, Role, RoundLog, TokenId};
 use crate::manifest_keys::Announcing;
 use crate::metrics::{Queue, SharedMetrics, gauge};
 use crate::population::Population;
 use crate::round_database::{Buffers, BuildError, RoundDatabase};
 use crate::seeds::Seeds;
 use crate::slots::{SlotPool, Vacancy};
+use sotto_log::{Doing, LogError, Phase, Role, RoundLog, TokenId};
 
 use accepting::{Accepting, InFlight};
 use command::Command;

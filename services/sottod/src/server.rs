@@ -41,7 +41,6 @@ use crate::host::{Host, System};
 use crate::identity::Identity;
 use crate::keys::Progress;
 use crate::keys::files::KeyFiles;
-use crate::log::MemoryLog;
 use crate::manifest_keys::Announcing;
 use crate::membership::{Membership, NodeView};
 use crate::metrics::{Metrics, Optional, SharedMetrics, gauge};
@@ -50,6 +49,7 @@ use crate::rounds::{self, RoundsDependencies, RunError};
 use crate::seeds::SEGMENTS_IN_MEMORY;
 use crate::service::{Announcement, Service, ServiceDependencies};
 use crate::slots::Vacancy;
+use sotto_log::MemoryLog;
 
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// Bytes that a call may have sent and nobody has read, and all calls of a connection together.

@@ -36,9 +36,10 @@ use crate::memory::Memory;
 use crate::metrics::{Queue, SharedMetrics, gauge};
 use crate::outgoing::{Gone, Outgoing, Sender, stream};
 use crate::rounds::{RoundNews, Rounds, Watch, WatchEnd};
-use crate::slots::{SlotKey, Tenure};
+use crate::slots::SlotKey;
 use crate::standing::StandingRequests;
 use crate::tokens::TokenKey;
+use sotto_log::Tenure;
 
 /// Of the memory for answers one part in so many is for buckets that are sent to those who check answers.
 const UNITS_PART: usize = 4;

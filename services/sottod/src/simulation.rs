@@ -16,7 +16,7 @@
 //!
 //! The server's code is that of production from the generated gRPC service down to the files. What makes a run depend on
 //! anything but its seed has a seam: [`Host`](crate::host::Host), [`Compute::inline`](crate::compute::Compute::inline),
-//! [`DurableLog::start_inline`](crate::log::DurableLog::start_inline), [`Disk`](crate::log::Disk), and tokio's paused
+//! [`DurableLog::start_inline`](sotto_log::DurableLog::start_inline), [`Disk`](sotto_log::Disk), and tokio's paused
 //! clock.
 
 mod group;

@@ -19,6 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hmac::digest::KeyInit;
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
+use sotto_log::Tenure;
 use sotto_protocol::server::Account;
 use sotto_protocol::table::LOT_SLOTS;
 use sotto_protocol::{OwnSlot, Round};
@@ -43,24 +44,6 @@ impl Default for Vacancy {
     /// Almost three days of rounds of a minute, and a lot.
     fn default() -> Self {
         Self { epoch_rounds: 4096, slots: LOT_SLOTS as usize }
-    }
-}
-
-/// A slot, and how many accounts have given it back before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Tenure {
-    pub(crate) slot: u32,
-    pub(crate) number: u32,
-}
-
-impl Tenure {
-    /// Of a slot that nobody had before.
-    pub(crate) const fn first(slot: u32) -> Self {
-        Self { slot, number: 0 }
-    }
-
-    pub(crate) const fn next(self) -> Self {
-        Self { slot: self.slot, number: self.number.saturating_add(1) }
     }
 }
 

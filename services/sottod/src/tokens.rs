@@ -14,7 +14,7 @@ use sotto_wire::token::TOKEN_BYTES;
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
-use crate::log::TokenId;
+use sotto_log::TokenId;
 
 const DOMAIN: &[u8] = b"sotto v1 registration token";
 const ID_BYTES: usize = 16;

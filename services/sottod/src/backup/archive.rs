@@ -13,7 +13,7 @@ use tar::{EntryType, Header};
 
 use super::{About, BYTES_MAX, BackupError, LOG, NAMES, VERSION, is_of_keys};
 use crate::Summary;
-use crate::log::{Disk, DiskFile, is_of_a_log, summarise};
+use sotto_log::{Disk, DiskFile, is_of_a_log, summarise};
 
 const ABOUT: &str = "sotto-backup";
 const SUMS: &str = "SHA256SUMS";

@@ -11,7 +11,7 @@ use super::archive::Archive;
 use super::{BYTES_MAX, BackupError, LOG, NAMES, is_of_keys};
 use crate::data;
 use crate::host::unix_now;
-use crate::log::PinnedFile;
+use sotto_log::PinnedFile;
 
 /// How often files are read again that were being changed, and after what pause.
 const ATTEMPTS: u32 = 20;

@@ -66,8 +66,8 @@ mod tests {
         }
         assert_eq!(of("debug,").unwrap(), Targets::new().with_default(LevelFilter::DEBUG));
         let parts =
-            Targets::new().with_target("sottod::log", LevelFilter::TRACE).with_target("h2", LevelFilter::OFF);
-        assert_eq!(of("sottod::log=trace,h2=off").unwrap(), parts);
+            Targets::new().with_target("sotto_log", LevelFilter::TRACE).with_target("h2", LevelFilter::OFF);
+        assert_eq!(of("sotto_log=trace,h2=off").unwrap(), parts);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 
 use super::{Data, Failure};
 use crate::control::{Request, Voters, ask};
-use crate::log::Change;
+use sotto_log::Change;
 
 #[derive(Subcommand)]
 pub(super) enum Command {

@@ -12,7 +12,7 @@ use tokio::net::UnixStream;
 use tokio::sync::{Semaphore, SemaphorePermit, TryAcquireError, oneshot, watch};
 
 use crate::backup::Taken;
-use crate::log::LogFiles;
+use sotto_log::LogFiles;
 
 /// How long the log's thread may be busy before it comes to the backup.
 const BUSY: Duration = Duration::from_secs(20);

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use sotto_wire::address::parse_authority;
 
 use crate::cluster::NUMBERS;
-use crate::log::{Change, change};
 use crate::peers::Joined;
+use sotto_log::{Change, change};
 
 /// Who votes now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

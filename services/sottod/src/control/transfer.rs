@@ -9,8 +9,8 @@ use openraft::async_runtime::WatchReceiver as _;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use crate::log::Role;
 use crate::peers::{Joined, Member};
+use sotto_log::Role;
 
 /// Another node leads within this, or does not: about two elections.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -57,7 +57,7 @@ pub(super) async fn run(node: Option<&Joined>, to: Option<u64>) -> anyhow::Resul
     Ok(Transferred { leader, ms: began.elapsed().as_millis().try_into().unwrap_or(u64::MAX) })
 }
 
-type Metrics = openraft::RaftMetrics<crate::log::TypeConfig>;
+type Metrics = openraft::RaftMetrics<sotto_log::TypeConfig>;
 
 /// Who is to lead: a voter that answers, and has almost everything.
 fn successor(metrics: &Metrics, to: Option<u64>) -> anyhow::Result<u64> {

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, VoteRequest, VoteResponse};
 
 use super::proto;
-use crate::log::{Entry, LogId, TypeConfig, Vote, decode_entry, encode_entry, log_id, number};
+use sotto_log::{Entry, LogId, TypeConfig, Vote, decode_entry, encode_entry, log_id, number};
 
 /// Above all terms that others may speak of: an election makes the next one, which must still be one.
 const TERMS_END: u64 = 1 << 47;
@@ -16,8 +16,8 @@ const ENTRIES_MAX: usize = 64;
 #[error("a node of the cluster sent what is not of the protocol")]
 pub(super) struct Malformed;
 
-impl From<crate::log::Malformed> for Malformed {
-    fn from(_: crate::log::Malformed) -> Self {
+impl From<sotto_log::Malformed> for Malformed {
+    fn from(_: sotto_log::Malformed) -> Self {
         Self
     }
 }

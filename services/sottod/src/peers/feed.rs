@@ -9,7 +9,7 @@ use tonic::Status;
 
 use super::{Member, proto};
 use crate::cluster::NodeId;
-use crate::log::{Behind, LogError, LogId, Role, SIGN_OF_LIFE};
+use sotto_log::{Behind, LogError, LogId, Role, SIGN_OF_LIFE};
 
 /// Nodes that may follow one: what it sends to them is so many times what it gets.
 pub(crate) const FOLLOWERS: usize = 4;

@@ -16,7 +16,7 @@ use tonic::{Request, Status};
 use super::proto::peer_client::PeerClient;
 use super::{Ways, convert, proto};
 use crate::cluster::NodeId;
-use crate::log::{Called, Doing, GroupLink, GroupNetwork, RaftSnapshot, Sent, TypeConfig, Vote};
+use sotto_log::{Called, Doing, GroupLink, GroupNetwork, RaftSnapshot, Sent, TypeConfig, Vote};
 
 /// Bytes of a snapshot in one message.
 const CHUNK: usize = 1 << 20;

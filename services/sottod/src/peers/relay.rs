@@ -10,9 +10,9 @@ use tonic::Request;
 
 use super::{Ways, proto};
 use crate::forward::{Forward, Forwarded, Lost};
-use crate::log::TokenId;
 use crate::rounds::Place;
-use crate::slots::Tenure;
+use sotto_log::Tenure;
+use sotto_log::TokenId;
 
 /// A call that was not answered by then is made again.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -20,9 +20,9 @@ use super::listen::Caller;
 use super::proto::peer_server::Peer;
 use super::{Joined, Member, convert, proto};
 use crate::cluster::NodeId;
-use crate::log::{LogId, RaftSnapshot, Role, SNAPSHOT_MAX, StateMachine, TypeConfig, Vote, snapshot_of};
 use crate::rounds::{Place, Rounds};
-use crate::slots::Tenure;
+use sotto_log::Tenure;
+use sotto_log::{LogId, RaftSnapshot, Role, SNAPSHOT_MAX, StateMachine, TypeConfig, Vote, snapshot_of};
 
 /// For so long a caller waits that is ahead of this node: less than it has patience.
 const CATCHING_UP: Duration = Duration::from_secs(1);

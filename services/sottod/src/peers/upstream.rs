@@ -11,7 +11,7 @@ use tonic::{Code, Request, Status, Streaming};
 use super::proto::peer_client::PeerClient;
 use super::{Ways, convert, proto};
 use crate::cluster::NodeId;
-use crate::log::{Fed, Feeding, Food, LogId, SNAPSHOT_MAX, Upstream};
+use sotto_log::{Fed, Feeding, Food, LogId, SNAPSHOT_MAX, Upstream};
 
 /// Whoever has not answered by then is not followed.
 const CALL: Duration = Duration::from_millis(1500);

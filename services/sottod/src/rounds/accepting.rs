@@ -13,8 +13,8 @@ use super::Task;
 use super::command::{Command, Reply};
 use super::lead::Settled;
 use crate::forward::{Forward, Forwarded, Lost};
-use crate::log::{ProposeError, Role, TokenId, closed, entries};
-use crate::slots::Tenure;
+use sotto_log::Tenure;
+use sotto_log::{ProposeError, Role, TokenId, closed, entries};
 
 /// What waits for a leader, below which nothing is looked through.
 const FORGETS_FROM: usize = 1024;

@@ -9,8 +9,8 @@ use super::command::Reply;
 use super::lead::Settled;
 use super::{RoundsDependencies, RunError, Task};
 use crate::certificate::NOTICE_DAYS;
-use crate::log::{Record, Role};
 use crate::metrics::gauge;
+use sotto_log::{Record, Role};
 
 impl RoundsDependencies {
     /// Says what the log announces, if that is later than what is said.
@@ -91,7 +91,7 @@ impl Task {
     pub(super) async fn can_sign(&mut self) -> bool {
         let (next, said) = (self.machine.current(), self.surroundings.announcing.said());
         // The oldest that is to be published, and the one that would be opened next.
-        let waiting = self.known.iter().find(|(_, phase)| **phase == crate::log::Phase::Sealed);
+        let waiting = self.known.iter().find(|(_, phase)| **phase == sotto_log::Phase::Sealed);
         let rounds = [waiting.map_or(next, |(round, _)| *round), next, next.next()];
         let unsigned = rounds.into_iter().find(|round| said.signing_key(*round).is_none());
         let Some(round) = unsigned else { return true };

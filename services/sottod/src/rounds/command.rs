@@ -11,9 +11,9 @@ use tokio::sync::oneshot;
 use super::Place;
 use super::overview::RoundStatus;
 use super::watchers::Joined;
-use crate::log::TokenId;
 use crate::round_database::RoundDatabase;
-use crate::slots::Tenure;
+use sotto_log::Tenure;
+use sotto_log::TokenId;
 
 pub(super) type Reply<T> = oneshot::Sender<T>;
 

@@ -11,9 +11,9 @@ use tokio::time::Instant;
 
 use super::{Builder, RoundsDependencies, RunError, Task, build};
 use crate::events::ServerEvent;
-use crate::log::Phase;
 use crate::metrics::{Outcome, gauge};
 use crate::round_database::{BuildError, RoundDatabase, spec_of};
+use sotto_log::Phase;
 
 impl Task {
     /// Looks at the log, and does what follows from what is new there.

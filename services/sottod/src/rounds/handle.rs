@@ -15,9 +15,9 @@ use super::Place;
 use super::command::{Command, Reply};
 use super::overview::RoundStatus;
 use super::watchers::Watch;
-use crate::log::TokenId;
 use crate::round_database::RoundDatabase;
-use crate::slots::Tenure;
+use sotto_log::Tenure;
+use sotto_log::TokenId;
 
 /// The way back for commands that nobody could carry out. It keeps no task alive.
 #[derive(Clone)]

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::accepting::Batch;
 use super::command::Reply;
 use super::{RunError, Task};
-use crate::log::{LogError, Phase, ProposeError, Record, Role, TableSeal, TokenId, in_use, spent, vacant};
+use sotto_log::{LogError, Phase, ProposeError, Record, Role, TableSeal, TokenId, in_use, spent, vacant};
 
 /// A round that is open when a node begins to lead takes deposits for so long at least: those that were on their way come again.
 const GRACE_MS: u64 = 1000;

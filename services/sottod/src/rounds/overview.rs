@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Task;
-use crate::log::Phase;
+use sotto_log::Phase;
 
 /// How far a round has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

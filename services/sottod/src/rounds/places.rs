@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::Task;
 use super::lead::Settled;
 use crate::cluster::NodeId;
-use crate::log::{Record, Role};
+use sotto_log::{Record, Role};
 
 /// How often a node says where it is, and whoever leads looks at what was said.
 pub(crate) const EVERY: Duration = Duration::from_secs(5);

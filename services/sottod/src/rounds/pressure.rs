@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::Task;
 use super::lead::Settled;
-use crate::log::Phase;
+use sotto_log::Phase;
 
 /// So many sealed rounds may wait for their databases while one more is open; one if a node keeps only one. One build may thus take
 /// longer than a round before people notice.

@@ -15,10 +15,10 @@ use super::places::Places;
 use super::watchers::Watchers;
 use super::{RoundsDependencies, RunError, Task};
 use crate::largest::{largest_round, most_lots};
-use crate::log::{ACCOUNTS_MAX, RoundLog};
 use crate::population::Population;
 use crate::round_database::Buffers;
 use crate::slots::SlotPool;
+use sotto_log::{ACCOUNTS_MAX, RoundLog};
 
 impl Task {
     /// A task that has looked at nothing yet. It takes the rounds in the log up like those that come to stand there; new ones
@@ -128,9 +128,10 @@ mod tests {
 
     use crate::announcement::Announced;
     use crate::data::DataDirectory;
-    use crate::log::{Feed, RoundLog, Verbs};
     use crate::round_database::RoundDatabase;
     use crate::{Config, RunError, ServerEvent};
+    use sotto_log::testing::Verbs;
+    use sotto_log::{Feed, RoundLog};
 
     const ROUND: Round = Round(5);
 

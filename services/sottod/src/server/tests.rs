@@ -11,8 +11,9 @@ use super::start_on;
 use crate::config::Config;
 use crate::data::DataDirectory;
 use crate::events::ServerEvent;
-use crate::log::{Disk, DiskFile, Simulated};
 use crate::rounds::RunError;
+use sotto_log::testing::Simulated;
+use sotto_log::{Disk, DiskFile};
 
 /// A disk that stores nothing while it hangs.
 #[derive(Clone, Default)]

@@ -10,8 +10,9 @@ use sotto_protocol::table::LOT_SLOTS;
 use sotto_protocol::{Deposit, Label, Round, ServerParameters};
 
 use super::world::{ROOT, World};
-use crate::log::{History, Phase, SealedRound, State};
 use crate::round_database::RoundDatabase;
+use sotto_log::testing::History;
+use sotto_log::{Phase, SealedRound, State};
 
 type Encoded = [u8; DEPOSIT_BYTES];
 

@@ -18,7 +18,7 @@ use super::network::{Line, Weather};
 use super::server::{Conditions, Server, data, signing_key};
 use super::world::{World, rng};
 use crate::config::{Config, Limits};
-use crate::log::Simulated;
+use sotto_log::testing::Simulated;
 
 use mpir::noop;
 

@@ -29,7 +29,6 @@ use crate::config::Config;
 use crate::events::ServerEvent;
 use crate::host::Host;
 use crate::keys::Progress;
-use crate::log::{DurableLog, Options, Simulated, Verbs};
 use crate::manifest_keys::Announcing;
 use crate::metrics::Metrics;
 use crate::rounds::{self, RoundsDependencies, RunError};
@@ -37,6 +36,8 @@ use crate::seeds::Seeds;
 use crate::server::first_rounds;
 use crate::service::{Announcement, Service, ServiceDependencies};
 use crate::slots::{SlotKey, Vacancy};
+use sotto_log::testing::{Simulated, Verbs};
+use sotto_log::{DurableLog, Options};
 
 /// The key under which all servers of a history sign.
 pub(super) fn signing_key() -> SigningKey {

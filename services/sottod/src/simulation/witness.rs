@@ -6,7 +6,7 @@ use sotto_protocol::{Deposit, Round};
 use tokio::sync::watch;
 
 use super::ledger::Ledger;
-use crate::log::{
+use sotto_log::{
     Doing, Feed, LogError, Proposal, Record, Role, RoundLog, SealedRound, Sequencer, Size, State,
 };
 
@@ -22,6 +22,7 @@ impl<L: RoundLog> Sequencer for Witness<L> {
         self.log.role()
     }
 
+    #[expect(clippy::async_yields_async, reason = "as of every log")]
     fn propose(&self, records: Vec<Record>) -> Doing<'_, Proposal> {
         Box::pin(async move {
             for record in &records {

@@ -16,8 +16,8 @@ use tokio::sync::{Notify, mpsc, watch};
 
 use super::{Arc, Bytes, Compute, Member, Mutex, Part, Retrieval, RoundDatabase, Shared, answer};
 use crate::answering::tiles::{Gathering, Tiles};
-use crate::log::SealedRound;
 use crate::manifest_keys::{Announcing, Said};
+use sotto_log::SealedRound;
 
 const BUCKETS: usize = 8;
 const PER_QUERY: usize = 16;

@@ -11,11 +11,10 @@ use tonic::{Code, Request};
 use super::proto::FollowRequest;
 use super::{CATCHING_UP, Peer as _, PeerService, convert};
 use crate::cluster::NodeId;
-use crate::log::{
-    Entry, Fed, Feeding, FollowingLog, Food, LogId, Role, Simulated, Upstream, log_id, options,
-};
 use crate::peers::{FOLLOWERS, Member};
 use crate::rounds::Rounds;
+use sotto_log::testing::{Simulated, options};
+use sotto_log::{Entry, Fed, Feeding, FollowingLog, Food, LogId, Role, Upstream, log_id};
 
 /// What is committed, as the test says.
 struct ByHand(Option<mpsc::Receiver<Fed>>);

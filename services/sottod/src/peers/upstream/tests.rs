@@ -19,7 +19,7 @@ use super::proto::peer_client::PeerClient;
 use super::proto::peer_server::{Peer, PeerServer};
 use super::{Fed, Followable, Food, SNAPSHOT_MAX, Upstream, Upstreams, proto, take};
 use crate::cluster::NodeId;
-use crate::log::{Entry, encode_entry, log_id};
+use sotto_log::{Entry, encode_entry, log_id};
 
 fn piece(snapshot: &'static [u8], snapshot_ends: bool) -> proto::FollowResponse {
     let snapshot = Bytes::from_static(snapshot);

@@ -14,8 +14,8 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use super::scripted::{A, B, Fate, SLOTS, Scripted, Setting, Stage, TOKEN, TOKENS, has, play, soon, start};
-use crate::log::{Feed as _, Record, Role, Sequencer as _};
-use crate::slots::Tenure;
+use sotto_log::Tenure;
+use sotto_log::{Feed as _, Record, Role, Sequencer as _};
 
 /// Accounts that may deposit.
 async fn members(log: &Scripted) {

@@ -18,13 +18,12 @@ use super::net::{Net, Way};
 use super::node::{Cluster, Node};
 use crate::cluster::NodeId;
 use crate::config::Config;
-use crate::log::{
-    DurableLog, Group, Options, Role, RoundLog, Simulated, StateMachine, TypeConfig, Vote, log_id,
-};
 use crate::peers::{Caller, append_of, put_append, put_ballot, put_vote, snapshot_from, vote_of};
 use crate::simulation::ledger::Ledger;
 use crate::simulation::server::{data, signing_key};
 use crate::simulation::world::{ROOT, World, rng};
+use sotto_log::testing::Simulated;
+use sotto_log::{DurableLog, Group, Options, Role, RoundLog, StateMachine, TypeConfig, Vote, log_id};
 
 pub(super) fn cluster(slots: bool, round_ms: u32) -> Cluster {
     let mut config = Config::deadline(([127, 0, 0, 1], 0).into());
@@ -217,12 +216,7 @@ fn blank(term: u64, node: u64, index: u64) -> <TypeConfig as openraft::RaftTypeC
     openraft::Entry { log_id: log_id(term, node, index), payload: openraft::EntryPayload::Blank }
 }
 
-async fn append(
-    raft: &Node1,
-    vote: Vote,
-    previous: Option<crate::log::LogId>,
-    entries: Vec<(u64, u64, u64)>,
-) {
+async fn append(raft: &Node1, vote: Vote, previous: Option<sotto_log::LogId>, entries: Vec<(u64, u64, u64)>) {
     let entries: Vec<_> = entries.into_iter().map(|(term, node, index)| blank(term, node, index)).collect();
     let last = entries.last().map(|entry| entry.log_id);
     let request = AppendEntriesRequest { vote, prev_log_id: previous, leader_commit: last, entries };
@@ -280,7 +274,7 @@ fn entries_that_contradict_what_is_committed_end_nobody() {
 #[test]
 fn a_snapshot_beyond_its_leaders_term_ends_nobody() {
     calls("a snapshot beyond its leader's term", async |raft| {
-        let bytes = crate::log::empty_snapshot_at(log_id(9, 2, 100));
+        let bytes = sotto_log::testing::empty_snapshot_at(log_id(9, 2, 100));
         let ballot = put_ballot(&Vote::new_committed(7, 2));
         if let Ok((vote, snapshot)) = snapshot_from(Some(ballot), bytes, CALLER) {
             let raft = raft.clone();

@@ -11,8 +11,8 @@ use tokio::time::sleep;
 
 use super::attacks::is_not_given_again;
 use super::scripted::{A, B, Fate, SLOTS, Scripted, Setting, Stage, TOKEN, TOKENS, has, play, soon, start};
-use crate::log::{Feed as _, Record, Role, Sequencer as _};
-use crate::slots::Tenure;
+use sotto_log::Tenure;
+use sotto_log::{Feed as _, Record, Role, Sequencer as _};
 
 /// So that an epoch of two rounds is a second.
 const QUICK_SLOTS: Setting = Setting { round_ms: 500, ..SLOTS };

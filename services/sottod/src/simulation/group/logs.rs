@@ -10,11 +10,10 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::net::{Net, Way};
-use crate::log::{
-    DurableLog, Group, Options, Role, RoundLog as _, Sequencer as _, Simulated, StateMachine, TypeConfig,
-};
 use crate::peers::Member;
 use crate::simulation::world::rng;
+use sotto_log::testing::Simulated;
+use sotto_log::{DurableLog, Group, Options, Role, RoundLog as _, Sequencer as _, StateMachine, TypeConfig};
 
 /// The logs of nodes 1 to 3, which found a cluster, and of node 4, which waits to be taken in.
 pub(super) struct Logs {

@@ -21,12 +21,12 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::forward::{Forward, Forwarded, Lost};
-use crate::log::{
-    Called, Doing, GroupLink, GroupNetwork, RaftSnapshot, Role, Sent, StateMachine, TokenId, TypeConfig, Vote,
-};
 use crate::peers::Member;
 use crate::rounds::{Place, Rounds};
-use crate::slots::Tenure;
+use sotto_log::Tenure;
+use sotto_log::{
+    Called, Doing, GroupLink, GroupNetwork, RaftSnapshot, Role, Sent, StateMachine, TokenId, TypeConfig, Vote,
+};
 
 /// What a call costs whose answer never comes.
 const SILENCE: Duration = Duration::from_millis(600);

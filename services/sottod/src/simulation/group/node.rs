@@ -22,7 +22,6 @@ use crate::compute::Compute;
 use crate::config::Config;
 use crate::host::Host;
 use crate::keys::Progress;
-use crate::log::{DurableLog, FollowingLog, Group, Options, Simulated};
 use crate::manifest_keys::Announcing;
 use crate::metrics::{Metrics, SharedMetrics};
 use crate::peers::Member;
@@ -33,6 +32,8 @@ use crate::simulation::server::{Drawn, signing_key};
 use crate::simulation::witness::Witness;
 use crate::simulation::world::{World, rng};
 use crate::slots::Vacancy;
+use sotto_log::testing::Simulated;
+use sotto_log::{DurableLog, FollowingLog, Group, Options};
 
 /// What all nodes share.
 pub(super) struct Cluster {

@@ -4,10 +4,10 @@ use tokio::time::sleep;
 
 use super::scripted::{Fate, Scripted, TOKENS, play, soon, start};
 use crate::cluster::NodeId;
-use crate::log::{Feed, Record, Role};
 use crate::rounds::{EVERY, LEASE, Place, RoundNews, Rounds};
 use crate::simulation::server::signing_key;
 use crate::simulation::world::ROOT;
+use sotto_log::{Feed, Record, Role};
 
 /// Number and nodes of the newest directory.
 fn told(log: &Scripted) -> Option<(u64, Vec<String>)> {

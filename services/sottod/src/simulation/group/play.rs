@@ -16,12 +16,13 @@ use tokio::time::{sleep, timeout};
 use super::net::Net;
 use super::node::{Cluster, Node, place};
 use crate::config::Config;
-use crate::log::{Role, Simulated};
 use crate::rounds::{RoundNews, Rounds, RunError};
 use crate::simulation::ledger::{Figures, Ledger};
 use crate::simulation::server::{data, signing_key};
 use crate::simulation::world::{ROOT, World, rng};
-use crate::slots::Tenure;
+use sotto_log::Role;
+use sotto_log::Tenure;
+use sotto_log::testing::Simulated;
 
 /// How a seed's cluster is, and what happens to it.
 pub(super) struct Play {

@@ -14,10 +14,11 @@ use tokio::time::{sleep, timeout};
 use super::net::Net;
 use super::node::{Cluster, Node};
 use crate::config::Config;
-use crate::log::{Batch, Record, Role, Simulated};
 use crate::simulation::ledger::Ledger;
 use crate::simulation::server::{data, signing_key};
 use crate::simulation::world::{World, rng};
+use sotto_log::testing::Simulated;
+use sotto_log::{Batch, Record, Role};
 
 const NODES: u64 = 3;
 const ROUND_MS: u32 = 1000;

@@ -18,17 +18,18 @@ use crate::compute::Compute;
 use crate::config::Config;
 use crate::forward::{Forward, Forwarded, Lost};
 use crate::keys::Progress;
-use crate::log::{
-    Batch, Doing, Feed, LogError, MemoryLog, Proposal, ProposeError, Record, Role, RoundLog, SealedRound,
-    Sequencer, Size, State, TokenId,
-};
 use crate::manifest_keys::Announcing;
 use crate::metrics::Metrics;
 use crate::rounds::{self, Place, Rounds, RoundsDependencies, RunError};
 use crate::simulation::host::{Clock, Simulated as Machine};
 use crate::simulation::server::{Drawn, data, signing_key};
 use crate::simulation::world::{ROOT, rng};
-use crate::slots::{Tenure, Vacancy};
+use crate::slots::Vacancy;
+use sotto_log::Tenure;
+use sotto_log::{
+    Batch, Doing, Feed, LogError, MemoryLog, Proposal, ProposeError, Record, Role, RoundLog, SealedRound,
+    Sequencer, Size, State, TokenId,
+};
 
 /// What becomes of a proposal.
 pub(super) enum Fate {
@@ -71,6 +72,7 @@ impl Sequencer for Scripted {
         self.role.subscribe()
     }
 
+    #[expect(clippy::async_yields_async, reason = "as of every log")]
     fn propose(&self, records: Vec<Record>) -> Doing<'_, Proposal> {
         Box::pin(async move {
             // Whatever is written must be read again, or no node could go on.

@@ -8,9 +8,9 @@ use tokio::time::sleep;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::net::Way;
-use crate::log::{Behind, Fed, Feeding, Food, LogId, Role, SIGN_OF_LIFE, Upstream, decode_entry};
 use crate::peers::Member;
 use crate::simulation::world::World;
+use sotto_log::{Behind, Fed, Feeding, Food, LogId, Role, SIGN_OF_LIFE, Upstream, decode_entry};
 
 /// All that an answerer may follow, the last it followed first.
 pub(super) struct Upstreams {

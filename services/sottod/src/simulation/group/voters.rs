@@ -8,7 +8,8 @@ use openraft::{BasicNode, ChangeMembers, Raft};
 use tokio::time::sleep;
 
 use super::logs::{address, play};
-use crate::log::{Change, Role, Sequencer as _, Simulated, StateMachine, TypeConfig, change};
+use sotto_log::testing::Simulated;
+use sotto_log::{Change, Role, Sequencer as _, StateMachine, TypeConfig, change};
 
 type Node = Raft<TypeConfig, StateMachine>;
 
