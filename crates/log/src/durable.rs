@@ -108,21 +108,28 @@ impl DurableLog {
         Self::join(group, writer, opened, seed).await
     }
 
-    async fn join(group: Group, writer: Writer, opened: Opened, seed: u64) -> Result<Self, LogError> {
-        let needs = if group.members.len() > 1 { Needs::Others } else { Needs::Nobody };
-        let network = (Some(group.network), needs);
-        let log = Self::over(writer, opened, seed, config_of_many(), group.number, network).await?;
-        (group.joining)(log.raft.clone(), log.kept.clone(), log.role.clone());
-        let failed = |_| log.kept.writer.failure("it could not be opened");
-        if !group.joins && !log.raft.is_initialized().await.map_err(failed)? {
-            let members: BTreeMap<u64, BasicNode> =
-                group.members.into_iter().map(|(number, at)| (number, BasicNode::new(at))).collect();
-            // Every founder says the same, and who was founded by another meanwhile needs it no more.
-            if let Err(RaftError::Fatal(_)) = log.raft.initialize(members).await {
-                return Err(log.kept.writer.failure("the group cannot be founded"));
+    fn join(
+        group: Group,
+        writer: Writer,
+        opened: Opened,
+        seed: u64,
+    ) -> Doing<'static, Result<Self, LogError>> {
+        Box::pin(async move {
+            let needs = if group.members.len() > 1 { Needs::Others } else { Needs::Nobody };
+            let network = (Some(group.network), needs);
+            let log = Self::over(writer, opened, seed, config_of_many(), group.number, network).await?;
+            (group.joining)(log.raft.clone(), log.kept.clone(), log.role.clone());
+            let failed = |_| log.kept.writer.failure("it could not be opened");
+            if !group.joins && !log.raft.is_initialized().await.map_err(failed)? {
+                let members: BTreeMap<u64, BasicNode> =
+                    group.members.into_iter().map(|(number, at)| (number, BasicNode::new(at))).collect();
+                // Every founder says the same, and who was founded by another meanwhile needs it no more.
+                if let Err(RaftError::Fatal(_)) = log.raft.initialize(members).await {
+                    return Err(log.kept.writer.failure("the group cannot be founded"));
+                }
             }
-        }
-        Ok(log)
+            Ok(log)
+        })
     }
 
     /// The same as [`DurableLog::start`] without a thread: an order to the disk takes as long as `pace` says.
@@ -137,23 +144,26 @@ impl DurableLog {
         Self::alone(writer, opened, seed).await
     }
 
-    async fn alone(writer: Writer, opened: Opened, seed: u64) -> Result<Self, LogError> {
-        // A group of one is founded by its first entry, before there is anything to vote on.
-        if writer.run(|store| Ok(store.vote().is_some() && store.bounds().1.is_none())).await? {
-            return Err(LogError::corrupt("the directory", 0, "the beginning of the log is missing"));
-        }
-        let mut log = Self::over(writer, opened, seed, config_of_one(), ALONE, (None, Needs::Nobody)).await?;
-        log.lead().await?;
-        // All entries before this one count once it does.
-        match log.propose(Vec::new()).await.await {
-            Ok(_) => {}
-            Err(ProposeError::Log(error)) => return Err(error),
-            Err(_) => return Err(log.kept.writer.failure("the group has no leader")),
-        }
-        let leads = |role: &Role| matches!(role, Role::Leads { .. });
-        let failed = |_| log.kept.writer.failure("the group has no leader");
-        log.role.wait_for(leads).await.map(|_| ()).map_err(failed)?;
-        Ok(log)
+    fn alone(writer: Writer, opened: Opened, seed: u64) -> Doing<'static, Result<Self, LogError>> {
+        Box::pin(async move {
+            // A group of one is founded by its first entry, before there is anything to vote on.
+            if writer.run(|store| Ok(store.vote().is_some() && store.bounds().1.is_none())).await? {
+                return Err(LogError::corrupt("the directory", 0, "the beginning of the log is missing"));
+            }
+            let mut log =
+                Self::over(writer, opened, seed, config_of_one(), ALONE, (None, Needs::Nobody)).await?;
+            log.lead().await?;
+            // All entries before this one count once it does.
+            match log.propose(Vec::new()).await.await {
+                Ok(_) => {}
+                Err(ProposeError::Log(error)) => return Err(error),
+                Err(_) => return Err(log.kept.writer.failure("the group has no leader")),
+            }
+            let leads = |role: &Role| matches!(role, Role::Leads { .. });
+            let failed = |_| log.kept.writer.failure("the group has no leader");
+            log.role.wait_for(leads).await.map(|_| ()).map_err(failed)?;
+            Ok(log)
+        })
     }
 
     async fn over(

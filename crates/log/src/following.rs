@@ -199,19 +199,21 @@ async fn better(upstream: &mut impl Upstream, kept: &Kept, looking: Duration) {
 
 impl Kept {
     /// Stores and applies what came; whether it is what comes next.
-    async fn take(&self, food: Food) -> Result<bool, LogError> {
-        match food {
-            Food::Entries(entries) => self.take_entries(entries).await,
-            Food::Snapshot(bytes) => match Snapshot::decode(&bytes) {
-                Ok(snapshot) if snapshot.state.is_beyond(self.machine.lock().applied) => {
-                    if let Some(last) = snapshot.state.applied {
-                        self.take_note(last).await?;
+    fn take(&self, food: Food) -> Doing<'_, Result<bool, LogError>> {
+        Box::pin(async move {
+            match food {
+                Food::Entries(entries) => self.take_entries(entries).await,
+                Food::Snapshot(bytes) => match Snapshot::decode(&bytes) {
+                    Ok(snapshot) if snapshot.state.is_beyond(self.machine.lock().applied) => {
+                        if let Some(last) = snapshot.state.applied {
+                            self.take_note(last).await?;
+                        }
+                        self.machine.adopt(snapshot).await.map(|()| true)
                     }
-                    self.machine.adopt(snapshot).await.map(|()| true)
-                }
-                _ => Ok(false),
-            },
-        }
+                    _ => Ok(false),
+                },
+            }
+        })
     }
 
     /// What an entry changes, or that it changes nothing, is for whoever proposed it.

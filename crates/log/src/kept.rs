@@ -16,6 +16,7 @@ use super::state::Entries;
 use super::store::{Opened, Store};
 use super::writer::Writer;
 use super::{LogError, SealedRound};
+use crate::Doing;
 
 /// Most deposits for which there is room before they are read.
 const DEPOSITS_RESERVED: usize = 1 << 16;
@@ -98,17 +99,19 @@ impl Kept {
     }
 
     /// Whether an entry is, or was, the log's: `None` if that is not known here, or not any more.
-    pub async fn is_of_log(&self, entry: LogId) -> Result<Option<bool>, LogError> {
-        let applied = self.machine.lock().applied;
-        if applied.is_none_or(|applied| applied.index < entry.index) {
-            return Ok(None);
-        }
-        let find = move |store: &mut Store| {
-            let kept = store.entries(entry.index..=entry.index, u64::MAX)?;
-            Ok(kept.first().map(|kept| kept.log_id).or(store.bounds().0))
-        };
-        let found = self.writer.run(find).await?.filter(|found| found.index == entry.index);
-        Ok(found.map(|found| found == entry))
+    pub fn is_of_log(&self, entry: LogId) -> Doing<'_, Result<Option<bool>, LogError>> {
+        Box::pin(async move {
+            let applied = self.machine.lock().applied;
+            if applied.is_none_or(|applied| applied.index < entry.index) {
+                return Ok(None);
+            }
+            let find = move |store: &mut Store| {
+                let kept = store.entries(entry.index..=entry.index, u64::MAX)?;
+                Ok(kept.first().map(|kept| kept.log_id).or(store.bounds().0))
+            };
+            let found = self.writer.run(find).await?.filter(|found| found.index == entry.index);
+            Ok(found.map(|found| found == entry))
+        })
     }
 
     /// Whether everything up to an entry was applied here.
@@ -117,25 +120,27 @@ impl Kept {
     }
 
     /// What was applied here behind an entry of the log, or behind its beginning.
-    pub async fn behind(&self, last: Option<LogId>) -> Result<Behind, LogError> {
-        let next = last.map_or(0, |last| last.index + 1);
-        let end = self.machine.lock().next_index();
-        if next >= end {
-            return Ok(Behind::Nothing);
-        }
-        let end = end.min(next + ENTRIES_MAX);
-        let entries = self.writer.run(move |store| store.entries(next..end, APPEND_BYTES)).await?;
-        if let (Some(first), Some(last)) = (entries.first(), entries.last())
-            && first.log_id.index == next
-        {
-            let encoded = entries.iter().map(|entry| Bytes::from(encode(entry))).collect();
-            return Ok(Behind::Entries(encoded, last.log_id));
-        }
-        let state = self.machine.base();
-        let upto = state.applied;
-        // On the thread of the log, which has nothing to do with it but keeps order: what happens depends on nothing else.
-        let bytes = self.writer.run(move |_| Ok(Snapshot { state }.encode())).await?;
-        Ok(Behind::Snapshot(bytes, upto))
+    pub fn behind(&self, last: Option<LogId>) -> Doing<'_, Result<Behind, LogError>> {
+        Box::pin(async move {
+            let next = last.map_or(0, |last| last.index + 1);
+            let end = self.machine.lock().next_index();
+            if next >= end {
+                return Ok(Behind::Nothing);
+            }
+            let end = end.min(next + ENTRIES_MAX);
+            let entries = self.writer.run(move |store| store.entries(next..end, APPEND_BYTES)).await?;
+            if let (Some(first), Some(last)) = (entries.first(), entries.last())
+                && first.log_id.index == next
+            {
+                let encoded = entries.iter().map(|entry| Bytes::from(encode(entry))).collect();
+                return Ok(Behind::Entries(encoded, last.log_id));
+            }
+            let state = self.machine.base();
+            let upto = state.applied;
+            // On the thread of the log, which has nothing to do with it but keeps order: what happens depends on nothing else.
+            let bytes = self.writer.run(move |_| Ok(Snapshot { state }.encode())).await?;
+            Ok(Behind::Snapshot(bytes, upto))
+        })
     }
 
     /// The nodes that vote, and where they listen for each other. None until the log tells.

@@ -10,6 +10,7 @@ use super::error::LogError;
 use super::store::{Store, VOTE};
 use super::writer::Writer;
 use super::{segment, snapshot};
+use crate::Doing;
 
 /// The way to the files of a log that is open.
 #[derive(Clone)]
@@ -22,8 +23,8 @@ impl LogFiles {
     ///
     /// # Errors
     /// [`LogError`] if the log has failed.
-    pub async fn pin(&self) -> Result<Vec<PinnedFile>, LogError> {
-        self.writer.run(|store| store.pin()).await
+    pub fn pin(&self) -> Doing<'_, Result<Vec<PinnedFile>, LogError>> {
+        Box::pin(async move { self.writer.run(|store| store.pin()).await })
     }
 }
 

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::entry::TypeConfig;
 use super::replica::StateMachine;
+use crate::Doing;
 
 /// A node that is to vote has all of the log within this, or the change is to be asked for once more.
 const CATCHING_UP: Duration = Duration::from_secs(10);
@@ -78,77 +79,79 @@ pub enum ChangeError {
 }
 
 /// Has something changed; those that vote then.
-pub async fn change(
+pub fn change(
     raft: &Raft<TypeConfig, StateMachine>,
     change: Change,
-) -> Result<BTreeSet<u64>, ChangeError> {
-    let metrics = raft.metrics().borrow_watched().clone();
-    let own = metrics.id;
-    match metrics.current_leader {
-        Some(leader) if leader == own => {}
-        Some(leader) => return Err(ChangeError::Elsewhere(leader)),
-        None => return Err(ChangeError::Leaderless),
-    }
-    if let Change::Remove { number } | Change::Replace { number, .. } = change
-        && number == own
-    {
-        return Err(ChangeError::Leads(own));
-    }
-    // Of a change that was broken off in the middle, the last is what it was to lead to.
-    let configs = metrics.membership_config.membership().get_joint_config();
-    let before = configs.last().cloned().unwrap_or_default();
-    if configs.len() > 1 && change.is_in(&before) {
-        store(raft, ChangeMembers::ReplaceAllVoters(before.clone())).await?;
-        return Ok(before);
-    }
-    let address_of = |number: u64| {
-        let mut nodes = metrics.membership_config.nodes();
-        nodes.find(|(known, _)| **known == number).map(|(_, node)| node.addr.clone())
-    };
-    let mut after = before.clone();
-    let comes = match &change {
-        Change::Add { number, address } | Change::Replace { by: number, address, .. } => {
-            if !after.insert(*number) {
-                return Err(ChangeError::Voter(*number));
-            }
-            Some((*number, address.clone()))
+) -> Doing<'_, Result<BTreeSet<u64>, ChangeError>> {
+    Box::pin(async move {
+        let metrics = raft.metrics().borrow_watched().clone();
+        let own = metrics.id;
+        match metrics.current_leader {
+            Some(leader) if leader == own => {}
+            Some(leader) => return Err(ChangeError::Elsewhere(leader)),
+            None => return Err(ChangeError::Leaderless),
         }
-        Change::Remove { .. } => None,
-    };
-    match change {
-        // It was to vote once, and never did.
-        Change::Remove { number }
-            if configs.len() == 1 && !after.contains(&number) && address_of(number).is_some() =>
+        if let Change::Remove { number } | Change::Replace { number, .. } = change
+            && number == own
         {
-            store(raft, ChangeMembers::RemoveNodes(BTreeSet::from([number]))).await?;
-            return Ok(after);
+            return Err(ChangeError::Leads(own));
         }
-        Change::Remove { number } | Change::Replace { number, .. } => {
-            if !after.remove(&number) {
-                return Err(ChangeError::NoVoter(number));
+        // Of a change that was broken off in the middle, the last is what it was to lead to.
+        let configs = metrics.membership_config.membership().get_joint_config();
+        let before = configs.last().cloned().unwrap_or_default();
+        if configs.len() > 1 && change.is_in(&before) {
+            store(raft, ChangeMembers::ReplaceAllVoters(before.clone())).await?;
+            return Ok(before);
+        }
+        let address_of = |number: u64| {
+            let mut nodes = metrics.membership_config.nodes();
+            nodes.find(|(known, _)| **known == number).map(|(_, node)| node.addr.clone())
+        };
+        let mut after = before.clone();
+        let comes = match &change {
+            Change::Add { number, address } | Change::Replace { by: number, address, .. } => {
+                if !after.insert(*number) {
+                    return Err(ChangeError::Voter(*number));
+                }
+                Some((*number, address.clone()))
             }
+            Change::Remove { .. } => None,
+        };
+        match change {
+            // It was to vote once, and never did.
+            Change::Remove { number }
+                if configs.len() == 1 && !after.contains(&number) && address_of(number).is_some() =>
+            {
+                store(raft, ChangeMembers::RemoveNodes(BTreeSet::from([number]))).await?;
+                return Ok(after);
+            }
+            Change::Remove { number } | Change::Replace { number, .. } => {
+                if !after.remove(&number) {
+                    return Err(ChangeError::NoVoter(number));
+                }
+            }
+            Change::Add { .. } => {}
         }
-        Change::Add { .. } => {}
-    }
-    if after.is_empty() {
-        return Err(ChangeError::Last);
-    }
-    check_answers(raft, &after, comes.as_ref().map(|(number, _)| *number))?;
-    if let Some((number, address)) = comes {
-        let known = address_of(number);
-        // It was asked for before, at an address where it is not.
-        if known.as_ref().is_some_and(|known| *known != address) {
-            store(raft, ChangeMembers::RemoveNodes(BTreeSet::from([number]))).await?;
+        if after.is_empty() {
+            return Err(ChangeError::Last);
         }
-        if known.as_ref() != Some(&address) {
-            let node = BTreeMap::from([(number, BasicNode::new(address.clone()))]);
-            store(raft, ChangeMembers::AddNodes(node)).await?;
+        check_answers(raft, &after, comes.as_ref().map(|(number, _)| *number))?;
+        if let Some((number, address)) = comes {
+            let known = address_of(number);
+            // It was asked for before, at an address where it is not.
+            if known.as_ref().is_some_and(|known| *known != address) {
+                store(raft, ChangeMembers::RemoveNodes(BTreeSet::from([number]))).await?;
+            }
+            if known.as_ref() != Some(&address) {
+                let node = BTreeMap::from([(number, BasicNode::new(address.clone()))]);
+                store(raft, ChangeMembers::AddNodes(node)).await?;
+            }
+            catch_up(raft, number, address).await?;
+            check_answers(raft, &after, None)?;
         }
-        catch_up(raft, number, address).await?;
-        check_answers(raft, &after, None)?;
-    }
-    store(raft, ChangeMembers::ReplaceAllVoters(after.clone())).await?;
-    Ok(after)
+        store(raft, ChangeMembers::ReplaceAllVoters(after.clone())).await?;
+        Ok(after)
+    })
 }
 
 impl Change {
