@@ -1,6 +1,6 @@
 //! The round log: where deposits live between their acknowledgement and the retirement of their round.
 //!
-//! [`MemoryLog`] forgets with its process. [`DurableLog`] is the log of a Raft group whose only member is this server;
+//! [`MemoryLog`] forgets with its process. [`DurableLog`] is the log of a Raft group, of one node or of several;
 //! from the bottom up:
 //!
 //! ```text

@@ -17,7 +17,9 @@ use super::state::State;
 use super::{Size, frame, segment};
 
 pub(super) use change::APPEND_MAX;
-pub(super) use recovery::{Torn, decode_vote, encode_vote, read};
+pub(super) use recovery::{Torn, read};
+#[cfg(any(test, feature = "fuzzing"))]
+pub(super) use recovery::{decode_vote, encode_vote};
 
 /// The file of the vote.
 pub(super) const VOTE: &str = "vote";

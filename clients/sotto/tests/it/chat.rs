@@ -149,7 +149,7 @@ async fn travel_by_slots(engine: Arc<dyn mpir::Engine>, code: CodeKind) {
     assert_eq!(alice.round().await.mapping.bytes, 0);
     let mut named = 0;
     for _ in 0..2 * code.epoch_rounds() {
-        let report = alice.round().await;
+        let report = alice.whole_or_late().await;
         named += u64::from(report.query.bytes == 32);
     }
     // Keys are replaced once in 64 rounds, and then one more is sent whole.
