@@ -4,6 +4,10 @@
 //! from the bottom up:
 //!
 //! ```text
+//! record     what is logged: deposits, and what becomes of rounds, slots, tokens
+//! entry      some records in the order of the log, as openraft has them
+//! tenure     who has a slot, one account after the other
+//! state      what follows from all entries that count; a snapshot is one of its values on the disk
 //! disk       files and directories, as far as the log needs them
 //! frame      one append: a checksum around some entries; what a crash leaves of one is told from damage
 //! segment    frames in a file of bounded size
@@ -15,6 +19,8 @@
 //! durable    the round log of a node that has a vote in its order
 //! voters     changing who votes
 //! following  the round log of a node that follows what others have committed
+//! memory     the round log that forgets
+//! offline    what stands in the files of a log that nobody has open
 //! ```
 
 #![forbid(unsafe_code)]
