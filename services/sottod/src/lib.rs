@@ -3,6 +3,8 @@
 //!
 //! A deposit's way: [`service`](start) -> round log -> sealed round -> batch-coded database -> answers.
 #![forbid(unsafe_code)]
+// What commands alone call stands beside what it belongs to, and is left out with them.
+#![cfg_attr(not(feature = "program"), allow(dead_code, unused_imports))]
 
 // The hostile clients of the integration tests are played here too, and know the crate by its name.
 #[cfg(test)]
@@ -14,6 +16,7 @@ mod answering;
 mod backup;
 mod calls;
 mod certificate;
+#[cfg(feature = "program")]
 pub mod cli;
 mod cluster;
 mod compute;

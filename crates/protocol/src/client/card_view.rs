@@ -15,7 +15,7 @@ const NOWHERE: u32 = 20;
 
 /// Alice and bob know mallory and zed, and not each other.
 fn world(seed: u64) -> World {
-    let mut world = World::with_code(1, seed, &NAMES, 4, 16, CodeKind::Partitioned);
+    let mut world = World::with_code(1, seed, &NAMES, 4, 8, CodeKind::Partitioned);
     for (one, other) in [(ALICE, MALLORY), (MALLORY, BOB), (ALICE, ZED), (BOB, ZED)] {
         world.befriend(one, other);
     }
@@ -119,7 +119,7 @@ fn who_is_forgotten_leaves_no_slot_behind() {
 fn a_card_in_the_middle_of_an_epoch_tells_nobody_who_knows_whom() {
     for (phase, seed) in [0, 1, 5].into_iter().flat_map(|phase| (0..4).map(move |seed| (phase, seed))) {
         let [strangers, contacts] = [false, true].map(|know_each_other| {
-            let mut world = World::with_code(1, seed, &NAMES, 4, 16, CodeKind::Standing);
+            let mut world = World::with_code(1, seed, &NAMES, 4, 8, CodeKind::Standing);
             for (one, other) in [(ALICE, MALLORY), (MALLORY, BOB), (ALICE, ZED), (BOB, ZED)] {
                 world.befriend(one, other);
             }

@@ -61,7 +61,7 @@ struct Disk {
 impl Disk {
     fn new() -> Self {
         witness::acts(usize::MAX, 0, "new");
-        let world = World::new(1, &NAMES, 4, 16);
+        let world = World::new(1, &NAMES, 4, 8);
         let mut disk = Self {
             world,
             made: Vec::new(),

@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn what_waits_is_told_whole_until_it_has_arrived() {
-        let mut world = World::new(5, &["alice", "bob"], 2, 16);
+        let mut world = World::new(5, &["alice", "bob"], 2, 8);
         world.befriend(0, 1);
         let id = world.id(0, "bob");
         let long = "a text of several boxes, ".repeat(30);

@@ -17,7 +17,7 @@ type View = (Vec<Notice>, Vec<Option<Vec<u8>>>);
 /// Mallory, whom alice and carol both know, asks alice for an invitation and hands it to carol as her own. After as many
 /// rounds she accepts it herself, too.
 fn relayed(acquainted: bool, seed: u64, bearer: Option<u64>, restarts: bool) -> (World, Vec<View>) {
-    let mut world = World::new(seed, &["alice", "carol", "mallory", "dave", "erin"], 4, 16);
+    let mut world = World::new(seed, &["alice", "carol", "mallory", "dave", "erin"], 4, 8);
     // As many contacts in either world.
     let others = if acquainted { [(ALICE, CAROL), (DAVE, ERIN)] } else { [(ALICE, DAVE), (CAROL, ERIN)] };
     for (one, other) in [(MALLORY, ALICE), (MALLORY, CAROL)].into_iter().chain(others) {
