@@ -38,7 +38,7 @@ mod kept;
 mod memory;
 pub mod offline;
 mod pinned;
-mod record;
+pub mod record;
 mod replica;
 mod segment;
 mod snapshot;
@@ -49,7 +49,7 @@ mod tenure;
 pub mod testing;
 #[cfg(test)]
 mod tests;
-mod voters;
+pub mod voters;
 mod writer;
 
 use core::future::Future;
@@ -63,8 +63,7 @@ pub use codec::Malformed;
 pub use disk::{Directory, Disk, DiskFile};
 pub use durable::{DurableLog, Group};
 pub use entry::{
-    Entry, LogId, TypeConfig, Vote, check_number as number, decode_one as decode_entry,
-    encode as encode_entry, log_id,
+    Entry, LogId, TypeConfig, Vote, check_number, decode_one as decode_entry, encode as encode_entry, log_id,
 };
 pub use error::LogError;
 pub use following::{Fed, Feeding, FollowingLog, Food, SIGN_OF_LIFE, Upstream};
@@ -72,12 +71,11 @@ pub use kept::{Behind, Kept};
 pub use memory::MemoryLog;
 pub use offline::summarise;
 pub use pinned::{LogFiles, PinnedFile, is_of_a_log, pin_at_rest};
-pub use record::{Batch, Record, TableSeal, TokenId, closed, entries, in_use, spent, vacant};
+pub use record::{Batch, Record, TableSeal, TokenId};
 pub use replica::{Called, GroupLink, GroupNetwork, RaftSnapshot, Sent, StateMachine, snapshot_of};
 pub use state::{ACCOUNTS_MAX, Applied, State};
 pub use store::Options;
 pub use tenure::Tenure;
-pub use voters::{Change, change};
 
 /// What takes time. In a box, so that what uses a log, or openraft, is compiled once, whatever the log or the way to others is.
 pub type Doing<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

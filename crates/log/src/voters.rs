@@ -51,29 +51,54 @@ pub enum Change {
 /// Why nothing has changed, or not all.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {
+    /// Another node leads.
     #[error("node {0} leads: ask there")]
     Elsewhere(u64),
+    /// Nobody leads.
     #[error("no node leads now; wait until one does, and ask there")]
     Leaderless,
+    /// The node that is to vote no more is the one that leads.
     #[error("node {0} leads itself: 'sottod transfer' first, and then ask where the lead has gone")]
     Leads(u64),
+    /// A node that is to vote no more does not.
     #[error("node {0} does not vote")]
     NoVoter(u64),
+    /// A node that is to vote does already.
     #[error("node {0} votes already")]
     Voter(u64),
+    /// Nobody would vote.
     #[error("it is the only node that votes")]
     Last,
+    /// Those that would vote could not agree now.
     #[error("of those that would vote then, too few answer now: no round would end")]
     TooFew,
+    /// A node that is to vote has not all of the log.
     #[error(
         "node {number} takes over the log, and has not all of it yet ({}); once it runs and is reached at {address}, ask once \
          more", had.map_or("nothing".to_owned(), |had| format!("{had} of {all} entries"))
     )]
-    Behind { number: u64, address: String, had: Option<u64>, all: u64 },
+    Behind {
+        /// Its number.
+        number: u64,
+        /// Where it listens for other nodes.
+        address: String,
+        /// Entries that it has, if any.
+        had: Option<u64>,
+        /// Entries that there are.
+        all: u64,
+    },
+    /// A node that is to vote is not there.
     #[error("node {number} does not answer at {address}: start it, and ask once more")]
-    Silent { number: u64, address: String },
+    Silent {
+        /// Its number.
+        number: u64,
+        /// Where it should listen for other nodes.
+        address: String,
+    },
+    /// Somebody else changes something.
     #[error("another change is under way; ask once more")]
     UnderWay,
+    /// It was handed in, and not heard of again.
     #[error("it is not known whether it was stored: too few nodes answer; ask once more")]
     Unknown,
 }

@@ -7,6 +7,7 @@ use ed25519_dalek::{Signature, VerifyingKey};
 use hmac::digest::KeyInit;
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
+use sotto_log::Tenure;
 use sotto_protocol::server::Account;
 use sotto_wire::Refused;
 use subtle::ConstantTimeEq;
@@ -15,7 +16,6 @@ use zeroize::Zeroizing;
 
 use crate::config::Limits;
 use crate::connections::ConnectionHandle;
-use sotto_log::Tenure;
 
 pub(crate) type Session = [u8; 32];
 /// Time of issue | random | authenticator.

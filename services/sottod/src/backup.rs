@@ -25,11 +25,11 @@ use std::io;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use sotto_log::LogError;
 
 use crate::announcement::NEXT;
 use crate::data::DataError;
 use crate::manifest_keys::is_file;
-use sotto_log::LogError;
 
 pub(crate) use archive::{Checked, check};
 pub(crate) use restore::{Restored, restore};

@@ -23,8 +23,7 @@ mod socket;
 mod transfer;
 
 use serde::{Deserialize, Serialize};
-
-use sotto_log::Change;
+use sotto_log::voters::Change;
 
 pub(crate) use announce::{NextKey, OpenRound, Rotated};
 pub(crate) use ask::{AskError, ask};

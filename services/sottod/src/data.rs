@@ -24,6 +24,11 @@ use mpir::Engine;
 use rand::TryRng;
 use rand::rngs::SysRng;
 use sotto_files::sync_directory;
+use sotto_log::offline::{self, LoggedRound, Summary};
+use sotto_log::{
+    Directory, Disk, DurableLog, FollowingLog, Group, Kept, LogError, LogFiles, Options, PinnedFile, Role,
+    Upstream, pin_at_rest,
+};
 use sotto_protocol::{Round, ServerParameters};
 use sotto_wire::{RootKey, Token};
 use tokio::sync::watch;
@@ -38,11 +43,6 @@ use crate::identity::{CertificateFiles, Identity};
 use crate::secrets::IdentityError;
 use crate::seeds::SEGMENTS;
 use crate::server::{StartError, first_rounds};
-use sotto_log::offline::{self, LoggedRound, Summary};
-use sotto_log::{
-    Directory, Disk, DurableLog, FollowingLog, Group, Kept, LogError, LogFiles, Options, PinnedFile, Role,
-    Upstream, pin_at_rest,
-};
 
 const LOCK: &str = "lock";
 const LOG: &str = "log";

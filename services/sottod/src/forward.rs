@@ -2,13 +2,13 @@
 
 use core::pin::Pin;
 
+use sotto_log::Tenure;
+use sotto_log::TokenId;
 use sotto_protocol::server::Account;
 use sotto_protocol::{Deposit, Round};
 use sotto_wire::Refused;
 
 use crate::rounds::Place;
-use sotto_log::Tenure;
-use sotto_log::TokenId;
 
 /// What becomes of something that was sent on.
 pub(crate) type Forwarded<T> = Pin<Box<dyn Future<Output = Result<T, Lost>> + Send>>;

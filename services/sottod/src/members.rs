@@ -3,9 +3,9 @@
 use openraft::Instant as _;
 use openraft::async_runtime::WatchReceiver as _;
 use serde::{Deserialize, Serialize};
+use sotto_log::Role;
 
 use crate::peers::{Joined, Member};
-use sotto_log::Role;
 
 /// A node of the cluster. What is known of others, the node that leads knows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

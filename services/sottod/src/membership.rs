@@ -5,6 +5,7 @@ use std::sync::Arc;
 use openraft::Raft;
 use rustls::ServerConfig;
 use serde::{Deserialize, Serialize};
+use sotto_log::{Group, Role};
 use sotto_protocol::RoundMode;
 use sotto_wire::RootKey;
 use tokio::net::TcpListener;
@@ -21,7 +22,6 @@ use crate::forward::Forward;
 use crate::peers::{FOLLOWERS, Joined, Member, Network, PeerService, Relay, Upstreams, Ways, listen};
 use crate::rounds::{self, Place, Rounds, RoundsDependencies, RunError};
 use crate::server::{StartError, bind};
-use sotto_log::{Group, Role};
 
 /// A node of a cluster, as its operator sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

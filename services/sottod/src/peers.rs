@@ -21,11 +21,10 @@ mod upstream;
 mod way;
 
 use openraft::Raft;
+use sotto_log::{Kept, Role, StateMachine, TypeConfig};
 use tokio::sync::watch;
 
 pub(crate) use feed::FOLLOWERS;
-
-use sotto_log::{Kept, Role, StateMachine, TypeConfig};
 
 #[cfg(test)]
 pub(crate) use convert::{put_append, put_ballot, put_vote};

@@ -8,6 +8,7 @@ use chacha20::cipher::{KeyIvInit as _, StreamCipher as _};
 use mpir::{Contents, Engine, Form, PreparedRound, Profile, RoundSpec};
 use pbc::{BatchCode as _, BucketIndex, Encoding, PartitionedCode};
 use rayon::prelude::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
+use sotto_log::{SealedRound, TableSeal};
 use sotto_protocol::deposit::{BOX_BYTES, arrange};
 use sotto_protocol::manifest::{
     Manifest, bucket_digest, buckets_digest, deposits_digest, hint_digest, mapping_kind, unit_hint_digests,
@@ -17,7 +18,6 @@ use sotto_wire::{RootKey, limits};
 
 use crate::largest::sizes_fit;
 use crate::reused::{Left, Taken, fit};
-use sotto_log::{SealedRound, TableSeal};
 
 /// Memory that rounds are built in, to be used by the next ones.
 #[derive(Clone, Default)]

@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mpir::{Engine, Profile};
+use sotto_log::{Doing, LogError, Phase, Role, RoundLog, TokenId};
 use sotto_protocol::server::{Refusal, RoundMachine};
 use sotto_protocol::{Round, ServerParameters, UnixMillis};
 use sotto_wire::RootKey;
@@ -42,7 +43,6 @@ use crate::population::Population;
 use crate::round_database::{Buffers, BuildError, RoundDatabase};
 use crate::seeds::Seeds;
 use crate::slots::{SlotPool, Vacancy};
-use sotto_log::{Doing, LogError, Phase, Role, RoundLog, TokenId};
 
 use accepting::{Accepting, InFlight};
 use command::Command;

@@ -11,6 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use mpir::Engine;
+use sotto_log::MemoryLog;
 use sotto_protocol::{Round, ServerParameters, UnixMillis};
 use sotto_wire::limits::{MESSAGE_MAX, UPLOAD_ROUNDS};
 use sotto_wire::proto::sotto_server::SottoServer;
@@ -49,7 +50,6 @@ use crate::rounds::{self, RoundsDependencies, RunError};
 use crate::seeds::SEGMENTS_IN_MEMORY;
 use crate::service::{Announcement, Service, ServiceDependencies};
 use crate::slots::Vacancy;
-use sotto_log::MemoryLog;
 
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// Bytes that a call may have sent and nobody has read, and all calls of a connection together.

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use mpir::Engine;
+use sotto_log::Tenure;
 use sotto_protocol::manifest::seed::SeedTree;
 use sotto_protocol::manifest::{MANIFEST_BYTES, SIGNATURE_BYTES};
 use sotto_protocol::server::Account;
@@ -39,7 +40,6 @@ use crate::rounds::{RoundNews, Rounds, Watch, WatchEnd};
 use crate::slots::SlotKey;
 use crate::standing::StandingRequests;
 use crate::tokens::TokenKey;
-use sotto_log::Tenure;
 
 /// Of the memory for answers one part in so many is for buckets that are sent to those who check answers.
 const UNITS_PART: usize = 4;

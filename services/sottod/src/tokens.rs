@@ -9,12 +9,11 @@ use hmac::{Hmac, Mac};
 use rand::TryRng;
 use rand::rngs::SysRng;
 use sha2::Sha256;
+use sotto_log::TokenId;
 use sotto_wire::Token;
 use sotto_wire::token::TOKEN_BYTES;
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
-
-use sotto_log::TokenId;
 
 const DOMAIN: &[u8] = b"sotto v1 registration token";
 const ID_BYTES: usize = 16;

@@ -4,7 +4,8 @@ use sotto_protocol::manifest::{FormerManifest, SignedManifest};
 use sotto_protocol::server::Account;
 use sotto_protocol::{Deposit, Round, UnixMillis};
 
-use crate::{LogError, Phase, ProposeError, Record, RoundLog, State, TableSeal, TokenId, entries, spent};
+use crate::record::{entries, spent};
+use crate::{LogError, Phase, ProposeError, Record, RoundLog, State, TableSeal, TokenId};
 
 /// How far rounds had come.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

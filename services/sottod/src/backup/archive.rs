@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use data_encoding::HEXLOWER;
 use sha2::{Digest as _, Sha256};
+use sotto_log::{Disk, DiskFile, is_of_a_log, summarise};
 use tar::{EntryType, Header};
 
 use super::{About, BYTES_MAX, BackupError, LOG, NAMES, VERSION, is_of_keys};
 use crate::Summary;
-use sotto_log::{Disk, DiskFile, is_of_a_log, summarise};
 
 const ABOUT: &str = "sotto-backup";
 const SUMS: &str = "SHA256SUMS";

@@ -5,13 +5,13 @@ use std::fs::{self, File};
 use std::io::{self, Read as _, Write};
 use std::path::Path;
 
+use sotto_log::PinnedFile;
 use zeroize::Zeroizing;
 
 use super::archive::Archive;
 use super::{BYTES_MAX, BackupError, LOG, NAMES, is_of_keys};
 use crate::data;
 use crate::host::unix_now;
-use sotto_log::PinnedFile;
 
 /// How often files are read again that were being changed, and after what pause.
 const ATTEMPTS: u32 = 20;

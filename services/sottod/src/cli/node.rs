@@ -3,10 +3,10 @@
 use std::io::Write;
 
 use clap::{Args, Subcommand};
+use sotto_log::voters::Change;
 
 use super::{Data, Failure};
 use crate::control::{Request, Voters, ask};
-use sotto_log::Change;
 
 #[derive(Subcommand)]
 pub(super) enum Command {

@@ -8,11 +8,11 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::Context;
+use sotto_log::LogFiles;
 use tokio::net::UnixStream;
 use tokio::sync::{Semaphore, SemaphorePermit, TryAcquireError, oneshot, watch};
 
 use crate::backup::Taken;
-use sotto_log::LogFiles;
 
 /// How long the log's thread may be busy before it comes to the backup.
 const BUSY: Duration = Duration::from_secs(20);

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
+use sotto_log::voters::{self, Change};
 use sotto_wire::address::parse_authority;
 
 use crate::cluster::NUMBERS;
 use crate::peers::Joined;
-use sotto_log::{Change, change};
 
 /// Who votes now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,5 +26,5 @@ pub(super) async fn run(node: Option<&Joined>, wanted: Change) -> anyhow::Result
         ensure!(NUMBERS.contains(number), "the number of a node is 1 to 65536");
         parse_authority(address).with_context(|| format!("'{address}' is no address of a node"))?;
     }
-    Ok(Voters { voters: change(&raft, wanted).await? })
+    Ok(Voters { voters: voters::change(&raft, wanted).await? })
 }

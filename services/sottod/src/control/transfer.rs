@@ -7,10 +7,10 @@ use anyhow::{Context, bail, ensure};
 use openraft::Instant as _;
 use openraft::async_runtime::WatchReceiver as _;
 use serde::{Deserialize, Serialize};
+use sotto_log::Role;
 use tokio::time::Instant;
 
 use crate::peers::{Joined, Member};
-use sotto_log::Role;
 
 /// Another node leads within this, or does not: about two elections.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, VoteRequest, VoteResponse};
+use sotto_log::{Entry, LogId, TypeConfig, Vote, check_number, decode_entry, encode_entry, log_id};
 
 use super::proto;
-use sotto_log::{Entry, LogId, TypeConfig, Vote, decode_entry, encode_entry, log_id, number};
 
 /// Above all terms that others may speak of: an election makes the next one, which must still be one.
 const TERMS_END: u64 = 1 << 47;
@@ -27,7 +27,7 @@ pub(super) fn put_log_id(log_id: &LogId) -> proto::LogId {
 }
 
 pub(super) fn take_log_id(message: proto::LogId) -> Result<LogId, Malformed> {
-    Ok(log_id(number(message.term)?, message.node, number(message.index)?))
+    Ok(log_id(check_number(message.term)?, message.node, check_number(message.index)?))
 }
 
 pub(super) fn take_some(message: Option<proto::LogId>) -> Result<Option<LogId>, Malformed> {
@@ -40,7 +40,7 @@ pub(crate) fn put_ballot(vote: &Vote) -> proto::Ballot {
 
 pub(super) fn take_ballot(message: Option<proto::Ballot>) -> Result<Vote, Malformed> {
     let proto::Ballot { term, node, committed } = message.ok_or(Malformed)?;
-    let term = number(term)?;
+    let term = check_number(term)?;
     if term >= TERMS_END {
         return Err(Malformed);
     }

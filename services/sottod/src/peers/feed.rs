@@ -3,13 +3,13 @@
 use std::convert::Infallible;
 
 use bytes::Bytes;
+use sotto_log::{Behind, LogError, LogId, Role, SIGN_OF_LIFE};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
 use super::{Member, proto};
 use crate::cluster::NodeId;
-use sotto_log::{Behind, LogError, LogId, Role, SIGN_OF_LIFE};
 
 /// Nodes that may follow one: what it sends to them is so many times what it gets.
 pub(crate) const FOLLOWERS: usize = 4;

@@ -10,13 +10,13 @@ use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, TransferLeaderRequest,
     TransferLeaderResponse, VoteRequest, VoteResponse,
 };
+use sotto_log::{Called, Doing, GroupLink, GroupNetwork, RaftSnapshot, Sent, TypeConfig, Vote};
 use tonic::transport::Channel;
 use tonic::{Request, Status};
 
 use super::proto::peer_client::PeerClient;
 use super::{Ways, convert, proto};
 use crate::cluster::NodeId;
-use sotto_log::{Called, Doing, GroupLink, GroupNetwork, RaftSnapshot, Sent, TypeConfig, Vote};
 
 /// Bytes of a snapshot in one message.
 const CHUNK: usize = 1 << 20;

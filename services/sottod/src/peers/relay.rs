@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use sotto_log::Tenure;
+use sotto_log::TokenId;
 use sotto_protocol::server::Account;
 use sotto_protocol::{Deposit, Round};
 use sotto_wire::Refused;
@@ -11,8 +13,6 @@ use tonic::Request;
 use super::{Ways, proto};
 use crate::forward::{Forward, Forwarded, Lost};
 use crate::rounds::Place;
-use sotto_log::Tenure;
-use sotto_log::TokenId;
 
 /// A call that was not answered by then is made again.
 const PATIENCE: Duration = Duration::from_secs(2);

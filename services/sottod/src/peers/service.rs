@@ -6,6 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use openraft::Raft;
 use openraft::raft::{AppendEntriesRequest, TransferLeaderRequest, VoteRequest};
+use sotto_log::Tenure;
+use sotto_log::{LogId, RaftSnapshot, Role, SNAPSHOT_MAX, StateMachine, TypeConfig, Vote, snapshot_of};
 use sotto_protocol::table::slot_of;
 use sotto_protocol::{Deposit, Round};
 use sotto_wire::Refused;
@@ -21,8 +23,6 @@ use super::proto::peer_server::Peer;
 use super::{Joined, Member, convert, proto};
 use crate::cluster::NodeId;
 use crate::rounds::{Place, Rounds};
-use sotto_log::Tenure;
-use sotto_log::{LogId, RaftSnapshot, Role, SNAPSHOT_MAX, StateMachine, TypeConfig, Vote, snapshot_of};
 
 /// For so long a caller waits that is ahead of this node: less than it has patience.
 const CATCHING_UP: Duration = Duration::from_secs(1);

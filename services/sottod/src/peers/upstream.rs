@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use sotto_log::{Fed, Feeding, Food, LogId, SNAPSHOT_MAX, Upstream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_stream::StreamExt as _;
@@ -11,7 +12,6 @@ use tonic::{Code, Request, Status, Streaming};
 use super::proto::peer_client::PeerClient;
 use super::{Ways, convert, proto};
 use crate::cluster::NodeId;
-use sotto_log::{Fed, Feeding, Food, LogId, SNAPSHOT_MAX, Upstream};
 
 /// Whoever has not answered by then is not followed.
 const CALL: Duration = Duration::from_millis(1500);

@@ -3,6 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use sotto_log::Tenure;
+use sotto_log::{ProposeError, Role, TokenId, record};
 use sotto_protocol::server::{Accepted, Account};
 use sotto_protocol::{Deposit, Round};
 use sotto_wire::Refused;
@@ -13,8 +15,6 @@ use super::Task;
 use super::command::{Command, Reply};
 use super::lead::Settled;
 use crate::forward::{Forward, Forwarded, Lost};
-use sotto_log::Tenure;
-use sotto_log::{ProposeError, Role, TokenId, closed, entries};
 
 /// What waits for a leader, below which nothing is looked through.
 const FORGETS_FROM: usize = 1024;
@@ -382,8 +382,8 @@ impl Task {
             (new, written.then_some(self.slots.lots()))
         };
         let deposits = deposits.into_iter().map(|brought| *brought.deposit).collect();
-        let (deposits, others) = entries(round, deposits, accounts, lots, begun_again);
-        let of_closings = closed(closings.iter().map(|closing| closing.account).collect());
+        let (deposits, others) = record::entries(round, deposits, accounts, lots, begun_again);
+        let of_closings = record::closed(closings.iter().map(|closing| closing.account).collect());
         let began = Instant::now();
         let (mut of_deposits, mut of_others, mut of_closed) = (Vec::new(), Vec::new(), Vec::new());
         for records in deposits {

@@ -1,5 +1,6 @@
 //! Another manifest key: announced in the log, taken up by every node in front of the same round.
 
+use sotto_log::{Record, Role};
 use sotto_protocol::manifest::seed::SEGMENT_ROUNDS;
 use sotto_protocol::{Round, ServerParameters};
 use sotto_wire::Announced;
@@ -10,7 +11,6 @@ use super::lead::Settled;
 use super::{RoundsDependencies, RunError, Task};
 use crate::certificate::NOTICE_DAYS;
 use crate::metrics::gauge;
-use sotto_log::{Record, Role};
 
 impl RoundsDependencies {
     /// Says what the log announces, if that is later than what is said.

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use sotto_log::Tenure;
+use sotto_log::TokenId;
 use sotto_protocol::manifest::SignedManifest;
 use sotto_protocol::server::{Account, Refusal};
 use sotto_protocol::{Deposit, Round};
@@ -12,8 +14,6 @@ use super::Place;
 use super::overview::RoundStatus;
 use super::watchers::Joined;
 use crate::round_database::RoundDatabase;
-use sotto_log::Tenure;
-use sotto_log::TokenId;
 
 pub(super) type Reply<T> = oneshot::Sender<T>;
 

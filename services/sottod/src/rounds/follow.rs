@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use mpir::Profile;
+use sotto_log::Phase;
 use sotto_protocol::manifest::{Manifest, SignedManifest, mapping_kind};
 use sotto_protocol::{CodeShape, MANIFEST_VERSION, Round, ServerParameters};
 use tokio::sync::oneshot;
@@ -13,7 +14,6 @@ use super::{Builder, RoundsDependencies, RunError, Task, build};
 use crate::events::ServerEvent;
 use crate::metrics::{Outcome, gauge};
 use crate::round_database::{BuildError, RoundDatabase, spec_of};
-use sotto_log::Phase;
 
 impl Task {
     /// Looks at the log, and does what follows from what is new there.

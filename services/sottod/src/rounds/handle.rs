@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
+use sotto_log::Tenure;
+use sotto_log::TokenId;
 use sotto_protocol::manifest::SignedManifest;
 use sotto_protocol::server::Account;
 use sotto_protocol::{Deposit, Round};
@@ -16,8 +18,6 @@ use super::command::{Command, Reply};
 use super::overview::RoundStatus;
 use super::watchers::Watch;
 use crate::round_database::RoundDatabase;
-use sotto_log::Tenure;
-use sotto_log::TokenId;
 
 /// The way back for commands that nobody could carry out. It keeps no task alive.
 #[derive(Clone)]

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use sotto_log::{LogError, Phase, ProposeError, Record, Role, TableSeal, TokenId, record};
 use sotto_protocol::Round;
 use sotto_protocol::manifest::SignedManifest;
 use sotto_protocol::server::Turn;
@@ -12,7 +13,6 @@ use tokio::time::Instant;
 use super::accepting::Batch;
 use super::command::Reply;
 use super::{RunError, Task};
-use sotto_log::{LogError, Phase, ProposeError, Record, Role, TableSeal, TokenId, in_use, spent, vacant};
 
 /// A round that is open when a node begins to lead takes deposits for so long at least: those that were on their way come again.
 const GRACE_MS: u64 = 1000;
@@ -204,7 +204,7 @@ impl Task {
     /// before that lets a token serve once more.
     pub(super) async fn propose_spent(&mut self) {
         let tokens = core::mem::take(&mut self.spent);
-        for records in spent(tokens.into_iter().collect()) {
+        for records in record::spent(tokens.into_iter().collect()) {
             let tokens: Vec<TokenId> = records
                 .iter()
                 .flat_map(|record| match record {
@@ -226,11 +226,11 @@ impl Task {
             let state = self.log.state();
             self.slots.shown(|tenure| state.is_to_come(tenure))
         };
-        for records in in_use(shown) {
+        for records in record::in_use(shown) {
             let proposal = self.log.propose(records).await;
             self.proposed.spawn(async move { Settled::InUse(proposal.await.map(|_| ())) });
         }
-        let vacated = vacant(self.slots.vacated(self.machine.current()));
+        let vacated = record::vacant(self.slots.vacated(self.machine.current()));
         if vacated.is_empty() {
             return;
         }

@@ -1,9 +1,9 @@
 //! The rounds of a node as its operator sees them.
 
 use serde::{Deserialize, Serialize};
+use sotto_log::Phase;
 
 use super::Task;
-use sotto_log::Phase;
 
 /// How far a round has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use sotto_log::{Record, Role};
 use sotto_protocol::directory::NODES_MAX;
 use sotto_protocol::{Directory, Round, SignedDirectory};
 use tokio::time::Instant;
@@ -10,7 +11,6 @@ use tokio::time::Instant;
 use super::Task;
 use super::lead::Settled;
 use crate::cluster::NodeId;
-use sotto_log::{Record, Role};
 
 /// How often a node says where it is, and whoever leads looks at what was said.
 pub(crate) const EVERY: Duration = Duration::from_secs(5);

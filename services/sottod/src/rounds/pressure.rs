@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
+use sotto_log::Phase;
 use tokio::time::Instant;
 
 use super::Task;
 use super::lead::Settled;
-use sotto_log::Phase;
 
 /// So many sealed rounds may wait for their databases while one more is open; one if a node keeps only one. One build may thus take
 /// longer than a round before people notice.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use sotto_log::{ACCOUNTS_MAX, RoundLog};
 use sotto_protocol::Round;
 use sotto_protocol::server::{RoundConfig, RoundMachine};
 use sotto_protocol::table::LOT_SLOTS;
@@ -18,7 +19,6 @@ use crate::largest::{largest_round, most_lots};
 use crate::population::Population;
 use crate::round_database::Buffers;
 use crate::slots::SlotPool;
-use sotto_log::{ACCOUNTS_MAX, RoundLog};
 
 impl Task {
     /// A task that has looked at nothing yet. It takes the rounds in the log up like those that come to stand there; new ones

@@ -5,6 +5,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use mpir::noop;
+use sotto_log::testing::Simulated;
+use sotto_log::{Disk, DiskFile};
 use tokio::time::{sleep, timeout};
 
 use super::start_on;
@@ -12,8 +14,6 @@ use crate::config::Config;
 use crate::data::DataDirectory;
 use crate::events::ServerEvent;
 use crate::rounds::RunError;
-use sotto_log::testing::Simulated;
-use sotto_log::{Disk, DiskFile};
 
 /// A disk that stores nothing while it hangs.
 #[derive(Clone, Default)]

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use mpir::noop;
+use sotto_log::testing::History;
+use sotto_log::{Phase, SealedRound, State};
 use sotto_protocol::deposit::DEPOSIT_BYTES;
 use sotto_protocol::manifest::{MANIFEST_BYTES, Manifest, SignedManifest};
 use sotto_protocol::table::LOT_SLOTS;
@@ -11,8 +13,6 @@ use sotto_protocol::{Deposit, Label, Round, ServerParameters};
 
 use super::world::{ROOT, World};
 use crate::round_database::RoundDatabase;
-use sotto_log::testing::History;
-use sotto_log::{Phase, SealedRound, State};
 
 type Encoded = [u8; DEPOSIT_BYTES];
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rand::RngExt;
 use rand::rngs::StdRng;
+use sotto_log::testing::Simulated;
 use sotto_protocol::{CodeKind, ServerParameters};
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
@@ -18,7 +19,6 @@ use super::network::{Line, Weather};
 use super::server::{Conditions, Server, data, signing_key};
 use super::world::{World, rng};
 use crate::config::{Config, Limits};
-use sotto_log::testing::Simulated;
 
 use mpir::noop;
 

@@ -9,6 +9,8 @@ use ed25519_dalek::SigningKey;
 use mpir::noop;
 use rand::RngExt;
 use rand::rngs::StdRng;
+use sotto_log::testing::{Simulated, Verbs};
+use sotto_log::{DurableLog, Options};
 use sotto_protocol::manifest::seed::SeedTree;
 use sotto_protocol::{Round, ServerParameters};
 use sotto_wire::limits::MESSAGE_MAX;
@@ -36,8 +38,6 @@ use crate::seeds::Seeds;
 use crate::server::first_rounds;
 use crate::service::{Announcement, Service, ServiceDependencies};
 use crate::slots::{SlotKey, Vacancy};
-use sotto_log::testing::{Simulated, Verbs};
-use sotto_log::{DurableLog, Options};
 
 /// The key under which all servers of a history sign.
 pub(super) fn signing_key() -> SigningKey {

@@ -2,13 +2,13 @@
 
 use std::sync::{Arc, MutexGuard};
 
+use sotto_log::{
+    Doing, Feed, LogError, Proposal, Record, Role, RoundLog, SealedRound, Sequencer, Size, State,
+};
 use sotto_protocol::{Deposit, Round};
 use tokio::sync::watch;
 
 use super::ledger::Ledger;
-use sotto_log::{
-    Doing, Feed, LogError, Proposal, Record, Role, RoundLog, SealedRound, Sequencer, Size, State,
-};
 
 pub(super) struct Witness<L> {
     pub(super) log: L,

@@ -5,6 +5,7 @@ use mpir::{
     Assurance, Contents, Engine, EngineClient, Error, Form, PreparedRound, Profile, PublicKeys, Query,
     Recomputed, RoundSpec, Sizes, noop,
 };
+use sotto_log::SealedRound;
 use sotto_protocol::audit::{Statement, answer_digest, query_digest};
 use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::{
@@ -17,7 +18,6 @@ use tokio::sync::{Notify, mpsc, watch};
 use super::{Arc, Bytes, Compute, Member, Mutex, Part, Retrieval, RoundDatabase, Shared, answer};
 use crate::answering::tiles::{Gathering, Tiles};
 use crate::manifest_keys::{Announcing, Said};
-use sotto_log::SealedRound;
 
 const BUCKETS: usize = 8;
 const PER_QUERY: usize = 16;

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use sotto_log::testing::{Simulated, options};
+use sotto_log::{Entry, Fed, Feeding, FollowingLog, Food, LogId, Role, Upstream, log_id};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::sleep;
 use tokio_stream::wrappers::ReceiverStream;
@@ -13,8 +15,6 @@ use super::{CATCHING_UP, Peer as _, PeerService, convert};
 use crate::cluster::NodeId;
 use crate::peers::{FOLLOWERS, Member};
 use crate::rounds::Rounds;
-use sotto_log::testing::{Simulated, options};
-use sotto_log::{Entry, Fed, Feeding, FollowingLog, Food, LogId, Role, Upstream, log_id};
 
 /// What is committed, as the test says.
 struct ByHand(Option<mpsc::Receiver<Fed>>);

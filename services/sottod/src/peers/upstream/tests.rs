@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hyper_util::rt::TokioIo;
+use sotto_log::{Entry, encode_entry, log_id};
 use tokio::io::{DuplexStream, duplex};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
@@ -19,7 +20,6 @@ use super::proto::peer_client::PeerClient;
 use super::proto::peer_server::{Peer, PeerServer};
 use super::{Fed, Followable, Food, SNAPSHOT_MAX, Upstream, Upstreams, proto, take};
 use crate::cluster::NodeId;
-use sotto_log::{Entry, encode_entry, log_id};
 
 fn piece(snapshot: &'static [u8], snapshot_ends: bool) -> proto::FollowResponse {
     let snapshot = Bytes::from_static(snapshot);

@@ -7,6 +7,8 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use sotto_log::Tenure;
+use sotto_log::{Feed as _, Record, Role, Sequencer as _};
 use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::{Deposit, Label, Round, SealedBox};
 use sotto_wire::Refused;
@@ -14,8 +16,6 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use super::scripted::{A, B, Fate, SLOTS, Scripted, Setting, Stage, TOKEN, TOKENS, has, play, soon, start};
-use sotto_log::Tenure;
-use sotto_log::{Feed as _, Record, Role, Sequencer as _};
 
 /// Accounts that may deposit.
 async fn members(log: &Scripted) {

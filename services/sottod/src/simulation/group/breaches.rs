@@ -8,6 +8,8 @@ use mpir::noop;
 use openraft::Raft;
 use openraft::async_runtime::WatchReceiver;
 use openraft::raft::{AppendEntriesRequest, VoteRequest};
+use sotto_log::testing::Simulated;
+use sotto_log::{DurableLog, Group, Options, Role, RoundLog, StateMachine, TypeConfig, Vote, log_id};
 use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::{CodeKind, Deposit, Label, SealedBox};
 use tokio::runtime::Builder;
@@ -22,8 +24,6 @@ use crate::peers::{Caller, append_of, put_append, put_ballot, put_vote, snapshot
 use crate::simulation::ledger::Ledger;
 use crate::simulation::server::{data, signing_key};
 use crate::simulation::world::{ROOT, World, rng};
-use sotto_log::testing::Simulated;
-use sotto_log::{DurableLog, Group, Options, Role, RoundLog, StateMachine, TypeConfig, Vote, log_id};
 
 pub(super) fn cluster(slots: bool, round_ms: u32) -> Cluster {
     let mut config = Config::deadline(([127, 0, 0, 1], 0).into());

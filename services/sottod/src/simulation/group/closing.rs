@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use sotto_log::Tenure;
+use sotto_log::{Feed as _, Record, Role, Sequencer as _};
 use sotto_protocol::deposit::{BOX_BYTES, DEPOSIT_BYTES};
 use sotto_protocol::{Deposit, SealedBox};
 use sotto_wire::Refused;
@@ -11,8 +13,6 @@ use tokio::time::sleep;
 
 use super::attacks::is_not_given_again;
 use super::scripted::{A, B, Fate, SLOTS, Scripted, Setting, Stage, TOKEN, TOKENS, has, play, soon, start};
-use sotto_log::Tenure;
-use sotto_log::{Feed as _, Record, Role, Sequencer as _};
 
 /// So that an epoch of two rounds is a second.
 const QUICK_SLOTS: Setting = Setting { round_ms: 500, ..SLOTS };

@@ -1,7 +1,8 @@
 //! A node that leads on in the term of an earlier start: without an election, and without an entry of its own.
 
-use super::logs::{Logs, play};
 use sotto_log::{Feed as _, Role, Sequencer as _};
+
+use super::logs::{Logs, play};
 
 /// The term in which a node leads, and the entry after the last one that it knows then.
 async fn leads(logs: &Logs, number: u64) -> (u64, u64) {

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use openraft::Raft;
+use sotto_log::testing::Simulated;
+use sotto_log::{DurableLog, Group, Options, Role, RoundLog as _, Sequencer as _, StateMachine, TypeConfig};
 use tokio::runtime::Builder;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -12,8 +14,6 @@ use tokio_util::sync::CancellationToken;
 use super::net::{Net, Way};
 use crate::peers::Member;
 use crate::simulation::world::rng;
-use sotto_log::testing::Simulated;
-use sotto_log::{DurableLog, Group, Options, Role, RoundLog as _, Sequencer as _, StateMachine, TypeConfig};
 
 /// The logs of nodes 1 to 3, which found a cluster, and of node 4, which waits to be taken in.
 pub(super) struct Logs {

@@ -14,6 +14,10 @@ use openraft::raft::{
 use openraft::{BasicNode, Raft};
 use rand::RngExt;
 use rand::rngs::StdRng;
+use sotto_log::Tenure;
+use sotto_log::{
+    Called, Doing, GroupLink, GroupNetwork, RaftSnapshot, Role, Sent, StateMachine, TokenId, TypeConfig, Vote,
+};
 use sotto_protocol::server::Account;
 use sotto_protocol::{Deposit, Round};
 use sotto_wire::Refused;
@@ -23,10 +27,6 @@ use tokio_util::sync::CancellationToken;
 use crate::forward::{Forward, Forwarded, Lost};
 use crate::peers::Member;
 use crate::rounds::{Place, Rounds};
-use sotto_log::Tenure;
-use sotto_log::{
-    Called, Doing, GroupLink, GroupNetwork, RaftSnapshot, Role, Sent, StateMachine, TokenId, TypeConfig, Vote,
-};
 
 /// What a call costs whose answer never comes.
 const SILENCE: Duration = Duration::from_millis(600);

@@ -8,6 +8,8 @@ use std::time::Duration;
 use ed25519_dalek::SigningKey;
 use mpir::Engine;
 use rand::RngExt;
+use sotto_log::testing::Simulated;
+use sotto_log::{DurableLog, FollowingLog, Group, Options};
 use sotto_protocol::ServerParameters;
 use sotto_wire::RootKey;
 use tokio::sync::{broadcast, watch};
@@ -32,8 +34,6 @@ use crate::simulation::server::{Drawn, signing_key};
 use crate::simulation::witness::Witness;
 use crate::simulation::world::{World, rng};
 use crate::slots::Vacancy;
-use sotto_log::testing::Simulated;
-use sotto_log::{DurableLog, FollowingLog, Group, Options};
 
 /// What all nodes share.
 pub(super) struct Cluster {

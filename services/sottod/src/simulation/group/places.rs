@@ -1,5 +1,6 @@
 //! Where people are told that the nodes are: of a scripted log.
 
+use sotto_log::{Feed, Record, Role};
 use tokio::time::sleep;
 
 use super::scripted::{Fate, Scripted, TOKENS, play, soon, start};
@@ -7,7 +8,6 @@ use crate::cluster::NodeId;
 use crate::rounds::{EVERY, LEASE, Place, RoundNews, Rounds};
 use crate::simulation::server::signing_key;
 use crate::simulation::world::ROOT;
-use sotto_log::{Feed, Record, Role};
 
 /// Number and nodes of the newest directory.
 fn told(log: &Scripted) -> Option<(u64, Vec<String>)> {

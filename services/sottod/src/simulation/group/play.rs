@@ -6,6 +6,9 @@ use std::time::Duration;
 use mpir::noop;
 use rand::RngExt;
 use rand::rngs::StdRng;
+use sotto_log::Role;
+use sotto_log::Tenure;
+use sotto_log::testing::Simulated;
 use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::{CodeKind, Deposit, Label, SealedBox, table};
 use sotto_wire::Refused;
@@ -20,9 +23,6 @@ use crate::rounds::{RoundNews, Rounds, RunError};
 use crate::simulation::ledger::{Figures, Ledger};
 use crate::simulation::server::{data, signing_key};
 use crate::simulation::world::{ROOT, World, rng};
-use sotto_log::Role;
-use sotto_log::Tenure;
-use sotto_log::testing::Simulated;
 
 /// How a seed's cluster is, and what happens to it.
 pub(super) struct Play {

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use ed25519_dalek::SigningKey;
 use mpir::noop;
+use sotto_log::testing::Simulated;
+use sotto_log::{Batch, Record, Role};
 use sotto_protocol::{Round, SeedCommitment, ServerParameters};
 use sotto_wire::root::endorse;
 use sotto_wire::{Announced, RootKey};
@@ -17,8 +19,6 @@ use crate::config::Config;
 use crate::simulation::ledger::Ledger;
 use crate::simulation::server::{data, signing_key};
 use crate::simulation::world::{World, rng};
-use sotto_log::testing::Simulated;
-use sotto_log::{Batch, Record, Role};
 
 const NODES: u64 = 3;
 const ROUND_MS: u32 = 1000;

@@ -4,6 +4,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use mpir::noop;
+use sotto_log::Tenure;
+use sotto_log::{
+    Batch, Doing, Feed, LogError, MemoryLog, Proposal, ProposeError, Record, Role, RoundLog, SealedRound,
+    Sequencer, Size, State, TokenId,
+};
 use sotto_protocol::{CodeKind, Deposit, Round};
 use sotto_wire::Refused;
 use tokio::runtime::Builder;
@@ -25,11 +30,6 @@ use crate::simulation::host::{Clock, Simulated as Machine};
 use crate::simulation::server::{Drawn, data, signing_key};
 use crate::simulation::world::{ROOT, rng};
 use crate::slots::Vacancy;
-use sotto_log::Tenure;
-use sotto_log::{
-    Batch, Doing, Feed, LogError, MemoryLog, Proposal, ProposeError, Record, Role, RoundLog, SealedRound,
-    Sequencer, Size, State, TokenId,
-};
 
 /// What becomes of a proposal.
 pub(super) enum Fate {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use sotto_log::{Behind, Fed, Feeding, Food, LogId, Role, SIGN_OF_LIFE, Upstream, decode_entry};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 use tokio_stream::wrappers::ReceiverStream;
@@ -10,7 +11,6 @@ use tokio_stream::wrappers::ReceiverStream;
 use super::net::Way;
 use crate::peers::Member;
 use crate::simulation::world::World;
-use sotto_log::{Behind, Fed, Feeding, Food, LogId, Role, SIGN_OF_LIFE, Upstream, decode_entry};
 
 /// All that an answerer may follow, the last it followed first.
 pub(super) struct Upstreams {

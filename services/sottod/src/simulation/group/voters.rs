@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use openraft::async_runtime::WatchReceiver as _;
 use openraft::{BasicNode, ChangeMembers, Raft};
+use sotto_log::testing::Simulated;
+use sotto_log::voters::{Change, change};
+use sotto_log::{Role, Sequencer as _, StateMachine, TypeConfig};
 use tokio::time::sleep;
 
 use super::logs::{address, play};
-use sotto_log::testing::Simulated;
-use sotto_log::{Change, Role, Sequencer as _, StateMachine, TypeConfig, change};
 
 type Node = Raft<TypeConfig, StateMachine>;
 
