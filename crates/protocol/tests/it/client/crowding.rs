@@ -109,7 +109,7 @@ fn attack_a1_a_contact_and_the_server_do_not_learn_whom_a_client_hears() {
                 let retrieval = world.lookup(ALICE, &published);
                 let targets = retrieval.targets.iter().zip(&published.buckets);
                 read += u32::from(targets.into_iter().any(|(target, bucket)| {
-                    target.is_some_and(|position| bucket[position] == sealed[..BOX_BYTES])
+                    target.and_then(|position| bucket.get(position)) == Some(&sealed[..BOX_BYTES])
                 }));
             }
         }

@@ -45,6 +45,8 @@ pub(crate) struct World {
     pub(crate) seeds: Option<SeedChain>,
     /// Lots of slots that were given out, at least as many as the clients have.
     pub(crate) lots: u32,
+    /// What stands in the places of slots of which nothing came, in all rounds the same: nobody opens it in any.
+    noise: Vec<u8>,
     /// A manifest that a client has yet to fetch.
     pub(crate) missed: Option<SignedManifest>,
     /// Every deposit that left a client, for one box at most per label of its own.
@@ -67,7 +69,17 @@ pub(crate) struct Published {
     pub(crate) round: Round,
     pub(crate) manifest: SignedManifest,
     pub(crate) mapping: Vec<u8>,
-    pub(crate) buckets: Vec<Vec<Vec<u8>>>,
+    pub(crate) buckets: Vec<Bucket>,
+}
+
+/// Boxes, one behind the other.
+#[derive(Clone)]
+pub(crate) struct Bucket(Vec<u8>);
+
+impl Bucket {
+    pub(crate) fn get(&self, position: usize) -> Option<&[u8]> {
+        self.0.chunks_exact(BOX_BYTES).nth(position)
+    }
 }
 
 impl World {
@@ -146,6 +158,7 @@ impl World {
             previous,
             seeds: None,
             lots: 1,
+            noise: Vec::new(),
             missed: None,
             sent,
             standing: BTreeMap::new(),
@@ -284,11 +297,7 @@ impl World {
     }
 
     /// The open round of these deposits, in their order, under a seed.
-    pub(crate) fn sealed(
-        &self,
-        deposits: &[Deposit],
-        seed: [u8; 32],
-    ) -> (Manifest, Vec<u8>, Vec<Vec<Vec<u8>>>) {
+    pub(crate) fn sealed(&self, deposits: &[Deposit], seed: [u8; 32]) -> (Manifest, Vec<u8>, Vec<Bucket>) {
         let parameters = &self.parameters;
         let mut manifest = Manifest {
             version: MANIFEST_VERSION,
@@ -318,8 +327,7 @@ impl World {
         manifest.mapping_digest = BloomMapping::digest(&mapping);
         let elements: Vec<u8> = deposits.iter().flat_map(|deposit| deposit.sealed.0).collect();
         let buckets = encoding.materialise(BOX_BYTES, &elements, manifest.bucket_size as usize).unwrap();
-        let split = |bucket: Vec<u8>| bucket.chunks(BOX_BYTES).map(<[u8]>::to_vec).collect();
-        let buckets = buckets.into_iter().map(split).collect();
+        let buckets = buckets.into_iter().map(Bucket).collect();
         manifest.check().unwrap();
         (manifest, mapping, buckets)
     }
@@ -329,10 +337,14 @@ impl World {
         &mut self,
         deposits: &[Deposit],
         seed: [u8; 32],
-    ) -> (Manifest, Vec<u8>, Vec<Vec<Vec<u8>>>) {
+    ) -> (Manifest, Vec<u8>, Vec<Bucket>) {
         let table = Table::holding(self.lots.max(1 + self.clients.len() as u32 / 32)).unwrap();
-        let mut boxes = vec![0; BOX_BYTES * table.places() as usize];
-        self.rng.fill_bytes(&mut boxes);
+        let bytes = BOX_BYTES * table.places() as usize;
+        if self.noise.len() < bytes {
+            self.noise.resize(bytes, 0);
+            ChaCha20Rng::seed_from_u64(0).fill_bytes(&mut self.noise);
+        }
+        let mut boxes = self.noise[..bytes].to_vec();
         table.lay(deposits, &seed).fill_all(&mut boxes);
         let parameters = &self.parameters;
         let size = table.places().div_ceil(u32::from(parameters.buckets / u16::from(parameters.choices)));
@@ -360,8 +372,7 @@ impl World {
         let keys: Vec<[u8; 8]> = (0..manifest.entries).map(PartitionedCode::key).collect();
         let keys: Vec<&[u8]> = keys.iter().map(<[u8; 8]>::as_slice).collect();
         let buckets = code.encode(&keys).materialise(BOX_BYTES, &boxes, size as usize).unwrap();
-        let split = |bucket: Vec<u8>| bucket.chunks(BOX_BYTES).map(<[u8]>::to_vec).collect();
-        (manifest, Vec::new(), buckets.into_iter().map(split).collect())
+        (manifest, Vec::new(), buckets.into_iter().map(Bucket).collect())
     }
 
     pub(crate) fn read(&mut self, published: &Published, fates: &[Fate]) {
@@ -426,7 +437,8 @@ impl World {
     }
 }
 
-pub(crate) fn answers(retrieval: &Retrieval, buckets: &[Vec<Vec<u8>>]) -> Vec<Option<Vec<u8>>> {
-    let answer = |(target, bucket): (&Option<usize>, &Vec<Vec<u8>>)| bucket.get(target.unwrap_or(0)).cloned();
+pub(crate) fn answers(retrieval: &Retrieval, buckets: &[Bucket]) -> Vec<Option<Vec<u8>>> {
+    let answer =
+        |(target, bucket): (&Option<usize>, &Bucket)| bucket.get(target.unwrap_or(0)).map(<[u8]>::to_vec);
     retrieval.targets.iter().zip(buckets).map(answer).collect()
 }
