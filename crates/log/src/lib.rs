@@ -76,6 +76,7 @@ pub use replica::{Called, GroupLink, GroupNetwork, RaftSnapshot, Sent, StateMach
 pub use state::{ACCOUNTS_MAX, Applied, State};
 pub use store::Options;
 pub use tenure::Tenure;
+pub use voters::{Change, ChangeError};
 
 /// What takes time. In a box, so that what uses a log, or openraft, is compiled once, whatever the log or the way to others is.
 pub type Doing<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -23,7 +23,7 @@ mod socket;
 mod transfer;
 
 use serde::{Deserialize, Serialize};
-use sotto_log::voters::Change;
+use sotto_log::Change;
 
 pub(crate) use announce::{NextKey, OpenRound, Rotated};
 pub(crate) use ask::{AskError, ask};

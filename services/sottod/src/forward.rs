@@ -2,8 +2,7 @@
 
 use core::pin::Pin;
 
-use sotto_log::Tenure;
-use sotto_log::TokenId;
+use sotto_log::{Tenure, TokenId};
 use sotto_protocol::server::Account;
 use sotto_protocol::{Deposit, Round};
 use sotto_wire::Refused;

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use clap::{Args, Subcommand};
-use sotto_log::voters::Change;
+use sotto_log::Change;
 
 use super::{Data, Failure};
 use crate::control::{Request, Voters, ask};

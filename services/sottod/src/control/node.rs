@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
-use sotto_log::voters::{self, Change};
+use sotto_log::{Change, voters};
 use sotto_wire::address::parse_authority;
 
 use crate::cluster::NUMBERS;

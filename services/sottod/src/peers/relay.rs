@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use sotto_log::Tenure;
-use sotto_log::TokenId;
+use sotto_log::{Tenure, TokenId};
 use sotto_protocol::server::Account;
 use sotto_protocol::{Deposit, Round};
 use sotto_wire::Refused;

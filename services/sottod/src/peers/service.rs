@@ -6,8 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use openraft::Raft;
 use openraft::raft::{AppendEntriesRequest, TransferLeaderRequest, VoteRequest};
-use sotto_log::Tenure;
-use sotto_log::{LogId, RaftSnapshot, Role, SNAPSHOT_MAX, StateMachine, TypeConfig, Vote, snapshot_of};
+use sotto_log::{
+    LogId, RaftSnapshot, Role, SNAPSHOT_MAX, StateMachine, Tenure, TypeConfig, Vote, snapshot_of,
+};
 use sotto_protocol::table::slot_of;
 use sotto_protocol::{Deposit, Round};
 use sotto_wire::Refused;

@@ -3,8 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use sotto_log::Tenure;
-use sotto_log::{ProposeError, Role, TokenId, record};
+use sotto_log::{ProposeError, Role, Tenure, TokenId, record};
 use sotto_protocol::server::{Accepted, Account};
 use sotto_protocol::{Deposit, Round};
 use sotto_wire::Refused;

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use sotto_log::Tenure;
-use sotto_log::TokenId;
+use sotto_log::{Tenure, TokenId};
 use sotto_protocol::manifest::SignedManifest;
 use sotto_protocol::server::{Account, Refusal};
 use sotto_protocol::{Deposit, Round};

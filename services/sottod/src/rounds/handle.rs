@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
-use sotto_log::Tenure;
-use sotto_log::TokenId;
+use sotto_log::{Tenure, TokenId};
 use sotto_protocol::manifest::SignedManifest;
 use sotto_protocol::server::Account;
 use sotto_protocol::{Deposit, Round};

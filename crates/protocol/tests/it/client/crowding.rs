@@ -239,7 +239,6 @@ fn most_told(
 /// Forged content can at most show which bucket served each label of a colluding contact. One contact learns nothing by
 /// that, two learn a little, three or more (the members of a group, say) more: see docs/PROTOCOL.md.
 #[test]
-#[ignore = "measures figures of docs/SECURITY.md: .ci/deep attacks"]
 fn what_colluding_contacts_learn_of_a_schedule_is_bounded() {
     let mut world = World::new(3, &["alice"], 1, 16);
     let mut label = || {
@@ -267,7 +266,6 @@ fn buckets_of(code: &PartitionedCode, key: &[u8]) -> Vec<usize> {
 
 /// The same with slots, whoever chose who gets which.
 #[test]
-#[ignore = "measures figures of docs/SECURITY.md: .ci/deep attacks"]
 fn what_colluding_contacts_learn_of_a_schedule_of_slots_is_bounded() {
     let mut world = World::with_code(1, 3, &["alice"], 1, 16, CodeKind::Partitioned);
     let code = slots(&world, 7);

@@ -342,7 +342,8 @@ impl World {
         let bytes = BOX_BYTES * table.places() as usize;
         if self.noise.len() < bytes {
             self.noise.resize(bytes, 0);
-            ChaCha20Rng::seed_from_u64(0).fill_bytes(&mut self.noise);
+            // A stream of its own: no person's secrets are drawn from it.
+            ChaCha20Rng::from_seed(*b"what nobody has sent to a server").fill_bytes(&mut self.noise);
         }
         let mut boxes = self.noise[..bytes].to_vec();
         table.lay(deposits, &seed).fill_all(&mut boxes);

@@ -7,8 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sotto_log::Tenure;
-use sotto_log::{Feed as _, Record, Role, Sequencer as _};
+use sotto_log::{Feed as _, Record, Role, Sequencer as _, Tenure};
 use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::{Deposit, Label, Round, SealedBox};
 use sotto_wire::Refused;

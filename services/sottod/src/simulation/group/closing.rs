@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sotto_log::Tenure;
-use sotto_log::{Feed as _, Record, Role, Sequencer as _};
+use sotto_log::{Feed as _, Record, Role, Sequencer as _, Tenure};
 use sotto_protocol::deposit::{BOX_BYTES, DEPOSIT_BYTES};
 use sotto_protocol::{Deposit, SealedBox};
 use sotto_wire::Refused;

@@ -14,9 +14,9 @@ use openraft::raft::{
 use openraft::{BasicNode, Raft};
 use rand::RngExt;
 use rand::rngs::StdRng;
-use sotto_log::Tenure;
 use sotto_log::{
-    Called, Doing, GroupLink, GroupNetwork, RaftSnapshot, Role, Sent, StateMachine, TokenId, TypeConfig, Vote,
+    Called, Doing, GroupLink, GroupNetwork, RaftSnapshot, Role, Sent, StateMachine, Tenure, TokenId,
+    TypeConfig, Vote,
 };
 use sotto_protocol::server::Account;
 use sotto_protocol::{Deposit, Round};

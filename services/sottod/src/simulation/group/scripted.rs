@@ -4,10 +4,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use mpir::noop;
-use sotto_log::Tenure;
 use sotto_log::{
     Batch, Doing, Feed, LogError, MemoryLog, Proposal, ProposeError, Record, Role, RoundLog, SealedRound,
-    Sequencer, Size, State, TokenId,
+    Sequencer, Size, State, Tenure, TokenId,
 };
 use sotto_protocol::{CodeKind, Deposit, Round};
 use sotto_wire::Refused;

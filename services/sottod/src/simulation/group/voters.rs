@@ -6,8 +6,8 @@ use std::time::Duration;
 use openraft::async_runtime::WatchReceiver as _;
 use openraft::{BasicNode, ChangeMembers, Raft};
 use sotto_log::testing::Simulated;
-use sotto_log::voters::{Change, change};
-use sotto_log::{Role, Sequencer as _, StateMachine, TypeConfig};
+use sotto_log::voters::change;
+use sotto_log::{Change, Role, Sequencer as _, StateMachine, TypeConfig};
 use tokio::time::sleep;
 
 use super::logs::{address, play};
