@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
-use sotto_protocol::Round;
+use sotto_protocol::{CodeShape, Round, ServerParameters};
 use sotto_session::ConnectionSettings;
 use sottod::{Config, Preference, Running, ServerEvent};
 use tokio::task::JoinHandle;
@@ -19,12 +19,15 @@ use crate::crowd::Crowd;
 use crate::options::Options;
 use crate::report::Summary;
 use crate::screen::Screen;
-use crate::script::{self, Ledger};
+use crate::script::{self, Ledger, NAMES};
 
 /// Rounds beyond those of the script in which a straggler may still arrive, before it counts as lost.
 const PATIENCE_ROUNDS: u64 = 48;
 /// Drawn seeds have 53 bits, so that every reader of JSON can hold them.
 const SEED_SHIFT: u32 = 11;
+/// How long everybody has for a look-up, and for building a query, at least, ms: all of them share this machine.
+const LOOKUP_MS: u32 = 150;
+const BUILD_MS: u32 = 100;
 /// No round takes that long; then something is broken.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -40,6 +43,20 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
             anyhow::bail!("interrupted before the conversations had ended")
         }
     }
+}
+
+/// A server for six people at one machine.
+fn config(retrieve: u16) -> anyhow::Result<Config> {
+    let mut config = Config::closed_loop("127.0.0.1:0".parse()?);
+    config.retrieve = retrieve;
+    // At least as many as the server will choose.
+    let buckets = 3 * retrieve;
+    let shape = CodeShape { kind: config.code, retrieve, buckets, choices: config.choices };
+    config.lookup_ms = LOOKUP_MS.max(ServerParameters::lookup_slot_ms(shape));
+    config.query_ms = config.lookup_ms + BUILD_MS.max(ServerParameters::query_slot_ms(buckets));
+    // When they have asked, nobody else will.
+    config.limits.tile = NAMES.len();
+    Ok(config)
 }
 
 struct Demonstration {
@@ -65,8 +82,7 @@ impl Demonstration {
 
     async fn run(mut self) -> anyhow::Result<ExitCode> {
         let started = Instant::now();
-        let mut config = Config::closed_loop("127.0.0.1:0".parse()?);
-        config.retrieve = self.options.retrieve;
+        let config = config(self.options.retrieve)?;
         let engine = self.options.engine.engine(Preference::default());
         let server = sottod::start(Arc::clone(&engine), config).context("the server cannot start")?;
         let mut events = server.events();

@@ -160,8 +160,12 @@ pub(crate) fn is_report(event: &Event) -> bool {
 /// Also where a round waits for everybody, what is done in it has its time, and many tests at once make a machine slow. That nobody
 /// is told of trouble where nobody is late, and what becomes of who is, `simulations/worlds/tests/exact` shows in simulated time, in
 /// rounds with deadlines.
+///
+/// A round goes by that is not retrieved, too, where the answers of eight wait to be read: that is done by threads which all of
+/// this process share, and another test's work may take them for seconds.
 pub(crate) fn is_late(event: &Event) -> bool {
     let Event::Trouble { trouble, .. } = event else { return false };
     let unmapped = Trouble::Mapping(Failure::Unreachable);
-    [Trouble::DepositLate, Trouble::LookupLate, Trouble::QueryLate, unmapped].contains(trouble)
+    let late = [Trouble::DepositLate, Trouble::LookupLate, Trouble::QueryLate, Trouble::TooMany, unmapped];
+    late.contains(trouble)
 }
