@@ -296,18 +296,23 @@ pub(crate) fn take_one(pool: &Path) -> Result<(PathBuf, File), DataError> {
 pub(crate) fn take(path: &Path) -> Result<File, DataError> {
     let failed = |source| DataError::Directory { path: path.to_owned(), source };
     let lock = make(path).map_err(failed)?;
-    let waits_until = Instant::now() + LETS_GO;
-    let taken = loop {
-        match lock.try_lock() {
-            Err(TryLockError::WouldBlock) if Instant::now() < waits_until => std::thread::sleep(LETS_GO / 50),
-            taken => break taken,
-        }
-    };
+    let taken = patiently(|| lock.try_lock());
     taken.map_err(|error| match error {
         TryLockError::WouldBlock => DataError::InUse(path.to_owned()),
         TryLockError::Error(source) => failed(source),
     })?;
     Ok(lock)
+}
+
+/// Tries until whoever may just be letting go has done so.
+fn patiently(lock: impl Fn() -> Result<(), TryLockError>) -> Result<(), TryLockError> {
+    let waits_until = Instant::now() + LETS_GO;
+    loop {
+        match lock() {
+            Err(TryLockError::WouldBlock) if Instant::now() < waits_until => std::thread::sleep(LETS_GO / 50),
+            taken => return taken,
+        }
+    }
 }
 
 /// Makes what is missing of a directory, durably, and opens its lock.
@@ -382,7 +387,7 @@ pub fn issue_token(data: &Path) -> Result<Token, DataError> {
     Ok(Identity::token_key(data)?.issue().ok_or(IdentityError::Randomness)?)
 }
 
-/// Keeps servers out, but nobody who only reads. A copy has no lock, and needs none.
+/// Keeps servers out, but nobody who only reads, and waits a little for one that ends. A copy has no lock, and needs none.
 fn share(data: &Path) -> Result<Option<File>, DataError> {
     let failed = |source| DataError::Directory { path: data.to_owned(), source };
     let lock = match File::open(data.join(LOCK)) {
@@ -390,7 +395,7 @@ fn share(data: &Path) -> Result<Option<File>, DataError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(failed(error)),
     };
-    match lock.try_lock_shared() {
+    match patiently(|| lock.try_lock_shared()) {
         Ok(()) => Ok(Some(lock)),
         Err(TryLockError::WouldBlock) => Err(DataError::InUse(data.to_owned())),
         Err(TryLockError::Error(source)) => Err(failed(source)),
@@ -464,7 +469,10 @@ mod tests {
     use sotto_protocol::deposit::BOX_BYTES;
     use sotto_protocol::{Deposit, Label, Round, SealedBox, UnixMillis};
 
-    use super::{DataDirectory, DataError, LOCK, changed_by_making, check_log, create, read_log, take_one};
+    use super::{
+        DataDirectory, DataError, LETS_GO, LOCK, changed_by_making, check_log, create, read_log, share, take,
+        take_one,
+    };
 
     #[test]
     fn every_process_takes_another_directory_of_a_pool() {
@@ -484,6 +492,27 @@ mod tests {
         assert_eq!(take_one(pool.path()).unwrap().0, made("answerer10"));
         drop(kept);
         assert_eq!(take_one(pool.path()).unwrap().0, made("answerer1"));
+    }
+
+    /// So that nobody reads of a server that has ended that it is still there.
+    #[test]
+    fn who_reads_and_who_serves_waits_for_one_that_lets_go() {
+        let directory = tempfile::tempdir().unwrap();
+        create(directory.path(), || Ok(())).unwrap();
+        let ending = || {
+            let lock = File::open(directory.path().join(LOCK)).unwrap();
+            lock.lock().unwrap();
+            std::thread::spawn(move || {
+                std::thread::sleep(LETS_GO / 10);
+                drop(lock);
+            })
+        };
+        let lets_go = ending();
+        assert!(share(directory.path()).unwrap().is_some());
+        lets_go.join().unwrap();
+        let lets_go = ending();
+        take(directory.path()).unwrap();
+        lets_go.join().unwrap();
     }
 
     #[test]
