@@ -38,7 +38,7 @@ pub(crate) fn config(listen: SocketAddr) -> Config {
 pub(crate) fn brisk(listen: SocketAddr) -> Config {
     Config {
         mode: RoundMode::ClosedLoop,
-        round_ms: 100,
+        round_ms: 60,
         deposit_ms: 50,
         lookup_ms: 60,
         query_ms: 120,
