@@ -220,7 +220,7 @@ fn energy_factor(
     energy_log2: f64,
     spread: &dyn Fn(usize) -> f64,
 ) -> f64 {
-    let mean = stages(parameters, &Circuit { columns: 1, ..*circuit }).expanded.powi(2);
+    let mean = stages(parameters, circuit).expanded.powi(2);
     let total = selectors as f64 * parameters.degree() as f64 * mean;
     let in_query = if circuit.columns == 1 { circuit.rows } else { circuit.rows + circuit.columns };
     let substitutions = weighted_substitutions(parameters, circuit.levels, 4.0).enumerate();

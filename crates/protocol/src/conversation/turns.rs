@@ -76,6 +76,19 @@ fn a_spare_box_is_looked_for_where_there_is_a_unit_for_each_alone() {
     }
 }
 
+/// The same on a server with slots, where another who holds the invitation is known by a knock.
+#[test]
+fn a_spare_knock_is_looked_for_where_there_is_a_unit_for_each_alone() {
+    let identity = identity(1);
+    for (polled, expected) in [(vec![3, 8], vec![true, false]), (vec![3], vec![false])] {
+        let (mut alice, round) = alice();
+        let slotted = Turn { slot: Some(3), ..turn(round + 1, &identity) };
+        let (_, listening) = alice.open_round(&slotted, &polled);
+        let spare: Vec<bool> = listening.iter().map(|listening| listening.spare).collect();
+        assert_eq!(spare, expected, "{polled:?}");
+    }
+}
+
 /// Until somebody has come there is but one thing to look for; where one unit is left of two, that is looked for whenever it is
 /// polled.
 #[test]

@@ -93,6 +93,7 @@ fn manifests_of_earlier_versions_are_known_by_their_digests() {
         let (mut bytes, signature) = (lines.next().unwrap(), lines.next().unwrap().try_into().unwrap());
         let former = FormerManifest::new(version, &bytes, signature).unwrap();
         assert_eq!(former.digest(&public_key()).unwrap().to_vec(), lines.next().unwrap());
+        assert_eq!(former.version(), version);
         assert!(Manifest::decode(&bytes).is_err());
         bytes[9] ^= 1;
         let bent = FormerManifest::new(version, &bytes, signature).unwrap();

@@ -122,3 +122,28 @@ fn a_plan_serves_those_for_whom_it_was_made_and_nobody_else() {
     let none = (0, false);
     assert_eq!(sought, [(7, true), (30, true), (9, true), none, none, none]);
 }
+
+/// A round whose manifest was spoilt in the state is told where queries stand, too, and nothing is read of it.
+#[test]
+fn a_round_that_cannot_be_read_where_queries_stand_is_told() {
+    let mut world = World::with_code(1, 1, &["alice"], 1, 4, CodeKind::Standing);
+    let (manifest, ..) = world.sealed_table(&[], [0; 32]);
+    let code = manifest.slot_code().unwrap();
+    let places = Lookup::in_table(&code, &[], &mut ChaCha20Rng::seed_from_u64(1)).places().unwrap().clone();
+    let plan = Plan { places, readers: Zeroizing::new(Vec::new()) };
+    let (round, buckets) = (Round(world.round), world.parameters.buckets.into());
+    for is_spoilt in [false, true] {
+        let state = &mut world.clients[0].state;
+        let mut bytes = manifest.encode().to_vec();
+        bytes.truncate(bytes.len() - usize::from(is_spoilt));
+        state.ready.insert(round, bytes);
+        state.wants.insert(round, Vec::new());
+        let retrieval = world.clients[0].look_again(round, &plan);
+        let notices = world.clients[0].received(retrieval, vec![None; buckets]);
+        assert_eq!(
+            notices.contains(&Notice::Warning(Warning::BadMapping { round })),
+            is_spoilt,
+            "{notices:?}"
+        );
+    }
+}

@@ -3,7 +3,7 @@
 use super::{group, key};
 use crate::Round;
 use crate::group::Group;
-use crate::group::change::{CHANGE_ROUNDS, HELD_UP_ROUNDS, RENEW_ROUNDS};
+use crate::group::change::{CHANGE_ROUNDS, RENEW_ROUNDS};
 use crate::group::keys::{News, Task, bit};
 use crate::group::rekey::{Farewell, Rekey};
 use crate::reaction::REACTION_ROUNDS;
@@ -98,10 +98,10 @@ fn a_removal_waits_for_a_change_that_is_under_way_for_a_time_only() {
     assert_eq!(removes(end - REACTION_ROUNDS, Some(1)), Task::Nothing);
     assert_eq!(removes(end, Some(1)), Task::NewKeys);
     assert_eq!(removes(end, None), Task::Nothing);
-    // Whoever holds a change up that long is given others, though nobody is removed.
+    // Whoever holds a change up for 512 rounds, time enough for two, is given others, though nobody is removed.
     let bob = vec![key(1).verifying_key().to_bytes()];
-    assert_eq!(removes(SINCE + HELD_UP_ROUNDS - REACTION_ROUNDS, None), Task::Nothing);
-    assert_eq!(removes(SINCE + HELD_UP_ROUNDS, None), Task::NewKeysFor(bob));
+    assert_eq!(removes(SINCE + 512 - REACTION_ROUNDS, None), Task::Nothing);
+    assert_eq!(removes(SINCE + 512, None), Task::NewKeysFor(bob));
 }
 
 /// The one who is removed is told, also if nobody but the keeper remains; and keys for the keeper alone are made for nothing else.

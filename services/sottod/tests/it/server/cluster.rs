@@ -181,12 +181,16 @@ impl Cluster {
         self.until("a node leads", || self.leading()).await
     }
 
-    /// A session of an account at one node.
-    async fn session(&self, at: usize, account: u8) -> Session {
+    /// How clients connect to one node.
+    fn settings(&self, at: usize) -> ConnectionSettings {
         let key = std::fs::read_to_string(self.path().join("cluster/address")).unwrap();
         let key = key.trim().rsplit_once('/').unwrap().1;
-        let address = format!("sotto://127.0.0.1:{}/{key}", self.clients[at]).parse().unwrap();
-        let settings = ConnectionSettings::new(address);
+        ConnectionSettings::new(format!("sotto://127.0.0.1:{}/{key}", self.clients[at]).parse().unwrap())
+    }
+
+    /// A session of an account at one node.
+    async fn session(&self, at: usize, account: u8) -> Session {
+        let settings = self.settings(at);
         let begun = async {
             loop {
                 if let Ok(connection) = Connection::open(&settings).await
@@ -591,6 +595,7 @@ async fn a_cluster_signs_with_another_key_from_the_same_round_on_though_the_node
 
     // It is told to whoever watches, and from that round on it signs.
     let former = session.announced().manifest_key_of(session.open()).unwrap();
+    let kept = session.announced().parameters(&session.root_key()).unwrap();
     let session = cluster.session(at, 7).await;
     let mut watch = Box::pin(session.watch().await.unwrap());
     let (mut key_of, mut before) = (session.announced(), false);
@@ -621,4 +626,8 @@ async fn a_cluster_signs_with_another_key_from_the_same_round_on_though_the_node
     cluster.serve(leader);
     let (_, manifests) = a_round(&cluster, &all).await;
     assert!(manifests.iter().all(|manifest| *manifest == manifests[0]));
+    // Who keeps the announcement of before goes on, as nothing but the key is another one.
+    let connection = Connection::open(&cluster.settings(at)).await.unwrap();
+    let session = connection.register(&[9; 32], &kept, None, None).await.unwrap();
+    assert_ne!(session.announced().parameters(&session.root_key()).unwrap().serial, kept.serial);
 }
